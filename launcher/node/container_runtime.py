@@ -1,8 +1,8 @@
 """
 The container runtime interface that the node agent uses, after the CRI's RuntimeService and ImageService.
 
-An operation of the CRI has its name here. Three operations have no counterpart there: ``container_id``, ``signal`` (the
-CRI's StopContainer contains the grace period, which the agent measures itself) and ``unsupported_features``.
+An operation of the CRI has its name here. Two operations have no counterpart there: ``signal`` (the CRI's StopContainer
+contains the grace period, which the agent measures itself) and ``unsupported_features``.
 
 A run is one start of one container; a restart is another run. The caller chooses the run's id, and the runtime retains
 a run under its id until it is removed, even if the launcher restarts. So a caller that does not know whether an earlier
@@ -97,6 +97,8 @@ class ContainerConfig:
     environment: Mapping[str, str]
     #: The log file; ``launcher.node.logs.container_logs`` defines its path.
     log: Path
+    #: The image in the status of the pod, with its digest; empty for one that is a directory of this machine.
+    image_ref: str = ""
     #: Logs of the same group share a budget: those of one Framework, or of one pod without a Framework.
     log_group: str = ""
     #: Follow the command; empty for those of the image if it has no command either.
@@ -175,6 +177,10 @@ class ContainerRun:
     ended: ExitStatus | None = None
     #: The number of its processes that the kernel killed because the run exceeded its memory limit.
     oom_kills: int = 0
+    #: The runtime and the id of the container in it, as in the status of the pod.
+    container_id: str = ""
+    #: As in the config.
+    image_ref: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -189,8 +195,8 @@ class ResourceUsage:
 class RuntimeService(Protocol):
     """Starts and ends runs of containers. Every method may raise Unavailable: the same call may succeed later."""
 
-    def container_id(self, run: RunId) -> str:
-        """The run in the status of its pod: the runtime and the id or name of the container in it."""
+    def version(self) -> str:
+        """The name and the version of the runtime, such as ``docker://20.10.24``."""
         ...
 
     async def run_pod_sandbox(self, config: PodSandboxConfig) -> int | None:
@@ -266,6 +272,8 @@ class ImageStatus:
     """An image that exists on this machine."""
 
     id: str
+    #: In the status of pods: with its digest in a registry, or else its id.
+    ref: str
     #: The user of its containers: empty, a name or a number, each also with a group after a colon.
     user: str = ""
     size_bytes: int = 0

@@ -230,8 +230,10 @@ def _taint(name: str, text: str) -> Taint:
 class NodeRegistration:
     """Writes the configured Node objects. Other clients may only cordon a node; their other changes are overwritten."""
 
-    def __init__(self, store: Store, specs: Sequence[NodeSpec], clock: Callable[[], float]) -> None:
-        self._store, self._clock = store, clock
+    def __init__(
+        self, store: Store, specs: Sequence[NodeSpec], clock: Callable[[], float], runtime_version: str
+    ) -> None:
+        self._store, self._clock, self._runtime_version = store, clock, runtime_version
         self._specs = {spec.name: spec for spec in specs}
         self._info = machine.info()
         self._backoff = ExponentialBackoff(initial=0.2, maximum=30.0)
@@ -311,7 +313,7 @@ class NodeRegistration:
             "conditions": self._conditions(stored),
             "nodeInfo": {
                 **self._info,
-                "containerRuntimeVersion": f"process://{launcher}",
+                "containerRuntimeVersion": self._runtime_version,
                 "kubeletVersion": f"{KUBERNETES}+launcher.{launcher}",
                 "kubeProxyVersion": "",
             },

@@ -310,7 +310,7 @@ class _Components:
                 )
                 for job_kind in JOB_KINDS
             ),
-            NodeRegistration(store, settings.nodes, _CLOCK),
+            NodeRegistration(store, settings.nodes, _CLOCK, runtime.containers.version()),
             Scheduler(store, informers, events=scheduler_events, clock=_CLOCK),
             GarbageCollector(store, informers, clock=_CLOCK, job_kinds=[each.kind for each in JOB_KINDS]),
             NodeAgent(

@@ -49,7 +49,7 @@ async def test_a_missing_image_is_pulled_once(node: ContractNode, engines: Engin
     image = engines.push(engines.public, "plain")
 
     await node.run(container(image))
-    await node.when(phase("Succeeded"))
+    pod = await node.when(phase("Succeeded"))
     await node.run(container(image), name="q")
     await node.when(phase("Succeeded"), "q")
 
@@ -57,6 +57,8 @@ async def test_a_missing_image_is_pulled_once(node: ContractNode, engines: Engin
     pulled = await node.when_events("Pulled", 2)
     assert [message for message in pulled if message.startswith(f'Successfully pulled image "{image}" in ')]
     assert f'Container image "{image}" already present on machine' in pulled
+    ref = pod["status"]["containerStatuses"][0]["imageID"]
+    assert ref.startswith(f"{image.removesuffix(':1')}@sha256:")
 
 
 async def test_the_policy_always_pulls_each_time(node: ContractNode, engines: Engines) -> None:

@@ -1,5 +1,6 @@
 """``launcher serve --runtime docker``: Frameworks in their images, while the engine is killed or hangs."""
 
+import re
 import signal
 import time
 from collections import Counter
@@ -71,7 +72,10 @@ def test_examples_run_in_their_images(
     assert server.log("hello-greeter-1") == "hello from greeter 1 of hello\n"
     assert len((tmp_path / "notes.txt").read_text().splitlines()) == 3
     status = server.get(f"{PODS}/hello-greeter-1")["status"]["containerStatuses"][0]
-    assert status["containerID"].startswith("docker://launcher-")
+    assert re.fullmatch(f"{kind}://[0-9a-f]{{64}}", status["containerID"])
+    assert re.search("sha256:[0-9a-f]{64}$", status["imageID"])
+    version = server.get("/api/v1/nodes/b")["status"]["nodeInfo"]["containerRuntimeVersion"]
+    assert re.fullmatch(rf"{kind}://\d+\.\d+\.\d+.*", version)
 
 
 @pytest.mark.parametrize("kind", ENGINES)

@@ -50,8 +50,8 @@ class FakeRuntime:
         #: The number of next starts that succeed and whose response is lost.
         self.lost_responses = 0
 
-    def container_id(self, run: RunId) -> str:
-        return f"fake://{run}"
+    def version(self) -> str:
+        return "fake://1"
 
     async def run_pod_sandbox(self, config: PodSandboxConfig) -> int | None:
         return None
@@ -65,7 +65,7 @@ class FakeRuntime:
             return run
         seconds, code = _program(config.argv)
         self.configs.append(config)
-        run = ContainerRun(config.id, self._clock())
+        run = ContainerRun(config.id, self._clock(), container_id=f"fake://{config.id}")
         self._runs[config.id] = run
         loop = asyncio.get_running_loop()
         self._timers[config.id] = loop.call_later(seconds, self.end, config.id, code)

@@ -242,7 +242,7 @@ async def test_configured_nodes_are_registered_like_by_a_kubelet() -> None:
     store = a_store()
     spec = parse("n1,ip=127.0.0.5,zone=a,cpu=2,memory=1Gi,nvidia.com/gpu=1,taint=k=v:NoSchedule")
 
-    async with running(NodeRegistration(store, [spec], lambda: 0.0)):
+    async with running(NodeRegistration(store, [spec], lambda: 0.0, "process://1")):
         await eventually(lambda: _is_there(store, "n1"))
         node = (await nodes(store))["n1"]
 
@@ -261,7 +261,7 @@ async def test_configured_nodes_are_registered_like_by_a_kubelet() -> None:
     ]
     (ready,) = [one for one in node["status"]["conditions"] if one["type"] == "Ready"]
     assert (ready["status"], ready["lastHeartbeatTime"]) == ("True", "1970-01-01T00:00:00Z")
-    assert node["status"]["nodeInfo"]["containerRuntimeVersion"].startswith("process://")
+    assert node["status"]["nodeInfo"]["containerRuntimeVersion"] == "process://1"
     assert node["status"]["nodeInfo"]["kubeletVersion"].startswith("v1.")
 
 
@@ -271,10 +271,14 @@ async def _is_there(store: MemoryStore, name: str) -> bool:
 
 async def test_nodes_follow_the_configuration_after_a_restart() -> None:
     store = a_store()
-    async with running(NodeRegistration(store, [a_spec("old"), a_spec("same", cpu="1")], lambda: 0.0)):
+    async with running(
+        NodeRegistration(store, [a_spec("old"), a_spec("same", cpu="1")], lambda: 0.0, "process://1")
+    ):
         await quiet(store)
 
-    async with running(NodeRegistration(store, [a_spec("same", cpu="2"), a_spec("new")], lambda: 60.0)):
+    async with running(
+        NodeRegistration(store, [a_spec("same", cpu="2"), a_spec("new")], lambda: 60.0, "process://1")
+    ):
         await quiet(store)
         found = await nodes(store)
 
@@ -289,11 +293,11 @@ async def test_nodes_follow_the_configuration_after_a_restart() -> None:
 
 async def test_a_cordoned_node_stays_cordoned() -> None:
     store = a_store()
-    async with running(NodeRegistration(store, [a_spec("n1")], lambda: 0.0)):
+    async with running(NodeRegistration(store, [a_spec("n1")], lambda: 0.0, "process://1")):
         await quiet(store)
         await store.patch(NODES, "", "n1", MergePatch({"spec": {"unschedulable": True}}))
 
-    async with running(NodeRegistration(store, [a_spec("n1", cpu="9")], lambda: 0.0)):
+    async with running(NodeRegistration(store, [a_spec("n1", cpu="9")], lambda: 0.0, "process://1")):
         await quiet(store)
 
     assert (await nodes(store))["n1"]["spec"]["unschedulable"] is True
@@ -304,7 +308,7 @@ def test_a_heartbeat_is_written_every_five_minutes() -> None:
         clock = asyncio.get_running_loop().time
         store = a_store(clock)
         seen = []
-        async with running(NodeRegistration(store, [a_spec("n1")], clock)):
+        async with running(NodeRegistration(store, [a_spec("n1")], clock, "process://1")):
             for _ in range(3):
                 await asyncio.sleep(301)
                 seen.append((await nodes(store))["n1"])

@@ -82,6 +82,7 @@ def container_config(
         command,
         _environment(spec, sources, files, variables, user),
         files.log,
+        image_ref=files.image.ref if files.image is not None else "",
         args=args,
         directory=spec.get("workingDir") or files.workdir,
         mounts=_mounts(spec, files, variables),

@@ -17,7 +17,6 @@ from launcher.node.container_runtime import (
     ContainerConfig,
     ContainerRun,
     ExitStatus,
-    RunId,
     StartFailed,
 )
 from launcher.node.file_names import is_file_name
@@ -150,10 +149,6 @@ class ContainerStarter:
         if dependencies.image_manager is not None:
             return ""
         return dependencies.image_workdirs.get(container.spec.get("image", ""), dependencies.workdir)
-
-    def container_id(self, run: RunId) -> str:
-        """The run in the status of its pod."""
-        return self._dependencies.runtime.container_id(run)
 
     def _allocate_gpus(self, pod: Object) -> GpuAllocation:
         devices = self._dependencies.devices

@@ -306,7 +306,10 @@ class PodWorker:
         self, containers: ContainerManager, container: Container, run: ContainerRun, *, just_started: bool
     ) -> None:
         state = self._states[container.name]
-        self._states[container.name] = self._next_state(state, RunState(state.next_restart, run.started))
+        self._states[container.name] = self._next_state(
+            state,
+            RunState(state.next_restart, run.started, container_id=run.container_id, image_ref=run.image_ref),
+        )
         self._manage(containers, container, just_started=just_started)
 
     def _next_state(self, state: ContainerState, run: RunState) -> ContainerState:
@@ -375,7 +378,6 @@ class PodWorker:
             self._start_time,
             self._starter.host_address,
             self._starter.pod_address,
-            self._starter.container_id,
             prepared=self._volumes is not None or self._has_started(),
             terminated=terminated,
             failure=self._failure,

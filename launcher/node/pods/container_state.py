@@ -26,6 +26,9 @@ class RunState:
     #: None if the program was never started.
     started: float | None
     exit: ExitStatus | None = None
+    #: Those of the runtime.
+    container_id: str = ""
+    image_ref: str = ""
 
     @property
     def running(self) -> bool:
@@ -125,26 +128,32 @@ def _from_status(stored: Mapping[str, Any]) -> ContainerState:
     state, last = stored.get("state") or {}, (stored.get("lastState") or {}).get("terminated")
     started, ready = bool(stored.get("started")), bool(stored.get("ready"))
     if running := state.get("running"):
-        run = RunState(restart, _time(running.get("startedAt")))
+        run = RunState(restart, _time(running.get("startedAt")), None, *_stored_ids(stored))
     elif terminated := state.get("terminated"):
-        run = _terminated_run(restart, terminated)
+        run = _terminated_run(restart, terminated, stored.get("imageID") or "")
     elif last:
         # It waits for its next start: the last state is that of the run with this number.
-        return ContainerState(_terminated_run(restart, last), consecutive_restarts=restart)
+        run = _terminated_run(restart, last, stored.get("imageID") or "")
+        return ContainerState(run, consecutive_restarts=restart)
     else:
         return ContainerState()
     last_run = _terminated_run(restart - 1, last) if last and restart else None
     return ContainerState(run, last_run, consecutive_restarts=restart, started=started, ready=ready)
 
 
-def _terminated_run(restart: int, terminated: Mapping[str, Any]) -> RunState:
+def _stored_ids(stored: Mapping[str, Any]) -> tuple[str, str]:
+    return stored.get("containerID") or "", stored.get("imageID") or ""
+
+
+def _terminated_run(restart: int, terminated: Mapping[str, Any], image_ref: str = "") -> RunState:
     status = ExitStatus(
         terminated.get("exitCode") or 0,
         terminated.get("reason") or "Error",
         _time(terminated.get("finishedAt")) or 0.0,
         terminated.get("message") or "",
     )
-    return RunState(restart, _time(terminated.get("startedAt")), status)
+    started, container_id = _time(terminated.get("startedAt")), terminated.get("containerID") or ""
+    return RunState(restart, started, status, container_id, image_ref)
 
 
 def _time(text: str | None) -> float | None:
@@ -156,7 +165,7 @@ def _with_run(
 ) -> ContainerState:
     """The state with *run*, which is its current run or the next one; *status* is the run's exit."""
     current = state.run
-    observed = RunState(restart, run.started, status)
+    observed = RunState(restart, run.started, status, run.container_id, run.image_ref)
     if current is None or current.restart == restart:
         # An exit in the stored status does not change.
         if current is not None and current.exit is not None:

@@ -1,16 +1,15 @@
 """Builds a pod's status as a kubelet reports it."""
 
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
 from launcher.core.quantity import quantity
 from launcher.core.timestamps import format_rfc3339
-from launcher.node.container_runtime import RunId
 from launcher.node.pods.container_state import ContainerState, RunState, WaitingReason
 from launcher.node.pods.gpus import GPU_RESOURCE, GpuAllocation
 from launcher.node.pods.pod_lifecycle import PodState, incomplete_init_containers, is_initialized, pod_phase
-from launcher.node.pods.pod_spec import Container, ContainerRole, full_name, run_id, uid_of
+from launcher.node.pods.pod_spec import Container, ContainerRole, full_name
 from launcher.store.interface import Object
 
 _QOS_RESOURCES = ("cpu", "memory")
@@ -71,8 +70,6 @@ class StatusInputs:
     start_time: float
     host_address: str
     pod_address: str
-    #: The id of a run's container.
-    container_id: Callable[[RunId], str]
     #: Its volumes are mounted.
     prepared: bool = False
     terminated: bool = False
@@ -117,11 +114,11 @@ def _container_status(inputs: StatusInputs, container: Container) -> Object:
         "ready": _is_ready(container, state),
         "restartCount": state.run.restart if state.run else 0,
         "image": container.spec.get("image", ""),
-        "imageID": "",
+        "imageID": state.run.image_ref if state.run else "",
         "started": state.running and state.started,
     }
-    if state.run:
-        status["containerID"] = _container_id(inputs, container, state.run)
+    if state.run and state.run.container_id:
+        status["containerID"] = state.run.container_id
     if gpus := inputs.gpus.get(container.name):
         # Their health is not monitored.
         resources = [{"resourceID": gpu, "health": "Unknown"} for gpu in gpus]
@@ -140,7 +137,7 @@ def _state(inputs: StatusInputs, container: Container, state: ContainerState) ->
         if state.running:
             return {"running": {"startedAt": _timestamp(state.run.started)}}
         if not _is_waiting(inputs, container, state):
-            return {"terminated": _terminated(inputs, container, state.run)}
+            return {"terminated": _terminated(state.run)}
     return {"waiting": _waiting(inputs, container, state)}
 
 
@@ -173,10 +170,10 @@ def _last_state(inputs: StatusInputs, container: Container, state: ContainerStat
     run = state.run
     if run is None or state.running or not _is_waiting(inputs, container, state):
         run = state.last_run
-    return {"terminated": _terminated(inputs, container, run)} if run else {}
+    return {"terminated": _terminated(run)} if run else {}
 
 
-def _terminated(inputs: StatusInputs, container: Container, run: RunState) -> Object:
+def _terminated(run: RunState) -> Object:
     status = run.exit
     assert status is not None
     return {
@@ -185,12 +182,8 @@ def _terminated(inputs: StatusInputs, container: Container, run: RunState) -> Ob
         **({"message": status.message} if status.message else {}),
         "startedAt": _timestamp(run.started),
         "finishedAt": _timestamp(status.finished_at),
-        "containerID": _container_id(inputs, container, run),
+        **({"containerID": run.container_id} if run.container_id else {}),
     }
-
-
-def _container_id(inputs: StatusInputs, container: Container, run: RunState) -> str:
-    return inputs.container_id(run_id(uid_of(inputs.pod), container.name, run.restart))
 
 
 def _timestamp(time: float | None) -> str | None:

@@ -30,6 +30,7 @@ INSTANCE = "launcher.microsoft.com/instance"
 RUN = "launcher.microsoft.com/run"
 LOG = "launcher.microsoft.com/log"
 LOG_GROUP = "launcher.microsoft.com/log-group"
+IMAGE_REF = "launcher.microsoft.com/image-ref"
 SANDBOX = "launcher.microsoft.com/sandbox"
 
 #: In errors of a start: the program is missing or cannot be executed, so another start fails in the same way.
@@ -65,6 +66,7 @@ def create_options(config: ContainerConfig, instance: str, hidden: Sequence[Path
             RUN: config.id,
             LOG: str(config.log),
             LOG_GROUP: config.log_group,
+            IMAGE_REF: config.image_ref,
         },
         "HostConfig": _host_config(config, hidden, podman=podman),
     }

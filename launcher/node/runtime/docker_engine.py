@@ -166,9 +166,11 @@ class DockerEngine:
                 return None
             raise
 
-    async def create(self, name: str, config: Json) -> None:
+    async def create(self, name: str, config: Json) -> str:
+        """Creates the container, and returns its id."""
         async with self.call() as client:
-            await client.containers.create(config, name=name)
+            container_id: str = (await client.containers.create(config, name=name)).id
+            return container_id
 
     async def import_image(self, image: str, files: bytes) -> None:
         """Creates the image of that name and tag with the files of a tar archive."""

@@ -29,7 +29,9 @@ class DockerImages:
                 return None
             raise Unavailable(str(error)) from error
         config: dict[str, Any] = shown.get("Config") or {}
-        return ImageStatus(shown["Id"], config.get("User") or "", shown.get("Size") or 0)
+        return ImageStatus(
+            shown["Id"], _ref(shown, parse_image(image)), config.get("User") or "", shown.get("Size") or 0
+        )
 
     async def pull_image(
         self, image: str, credentials: RegistryCredentials | None, on_progress: PullProgress
@@ -55,6 +57,13 @@ class DockerImages:
                         on_progress(*map(sum, zip(*layers.values(), strict=True)))
         except EngineError as error:
             raise ImagePullFailed(str(error)) from error
+
+
+def _ref(shown: dict[str, Any], reference: ImageReference) -> str:
+    """The image with its digest in the registry of *reference*, or in another one; its id if it was never in one."""
+    digests: list[str] = shown.get("RepoDigests") or []
+    same = [digest for digest in digests if digest.partition("@")[0].endswith(reference.repository)]
+    return next(iter([*same, *digests]), shown["Id"])
 
 
 def _add_progress(layers: dict[str, tuple[int, int]], message: dict[str, Any]) -> None:

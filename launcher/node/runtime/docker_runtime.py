@@ -28,6 +28,7 @@ from launcher.node.container_runtime import (
     RunId,
 )
 from launcher.node.runtime.docker_container import (
+    IMAGE_REF,
     INSTANCE,
     LOG,
     LOG_GROUP,
@@ -155,8 +156,8 @@ class DockerRuntime:
                     if self._sandboxes is not None:
                         await self._sandboxes.remove_all()
 
-    def container_id(self, run: RunId) -> str:
-        return f"docker://{container_name(run)}"
+    def version(self) -> str:
+        return f"{self._engine.name.lower()}://{self._engine.version}"
 
     async def run_pod_sandbox(self, config: PodSandboxConfig) -> int | None:
         return await self._sandboxes.run(config) if self._sandboxes is not None else None
@@ -176,16 +177,16 @@ class DockerRuntime:
                     started = await self._start(config)
             finally:
                 self._starting.discard(config.id)
-        run = self._runs.setdefault(config.id, ContainerRun(config.id, started))
+        run = self._runs.setdefault(config.id, started)
         self._watch(run.id, config.log, config.log_group)
         return run
 
-    async def _start(self, config: ContainerConfig) -> float:
-        """Starts the container, unless an earlier call has. Returns when it was started."""
+    async def _start(self, config: ContainerConfig) -> ContainerRun:
+        """Starts the container, unless an earlier call has, and returns its run."""
         name = container_name(config.id)
         options = create_options(config, self._instance, self._hidden, podman=self._engine.is_podman)
         try:
-            await self._engine.create(name, options)
+            container = await self._engine.create(name, options)
         except EngineError as error:
             shown = await self._engine.inspect(name)
             if shown is None and _NAME_IN_USE in str(error):
@@ -195,7 +196,7 @@ class DockerRuntime:
             if shown is None or shown["Config"]["Labels"].get(INSTANCE) != self._instance:
                 raise create_failure(str(error)) from error
             if has_started(shown):
-                return started_at(shown)
+                return self._run(config.id, shown)
             await self._remove_interrupted(shown)
             raise Unavailable(str(error)) from error
         try:
@@ -203,7 +204,20 @@ class DockerRuntime:
         except EngineError as error:
             await self._engine.delete(name)
             raise start_failure(str(error)) from error
-        return self._clock()
+        started = self._clock()
+        return ContainerRun(
+            config.id, started, container_id=self._container_id(container), image_ref=config.image_ref
+        )
+
+    def _run(self, run: RunId, shown: Json) -> ContainerRun:
+        """The run of a container that was started, as inspected."""
+        ref = shown["Config"]["Labels"].get(IMAGE_REF, "")
+        return ContainerRun(
+            run, started_at(shown), container_id=self._container_id(shown["Id"]), image_ref=ref
+        )
+
+    def _container_id(self, container: str) -> str:
+        return f"{self._engine.name.lower()}://{container}"
 
     async def _remove_interrupted(self, shown: Json) -> None:
         """
@@ -343,7 +357,7 @@ class DockerRuntime:
                 # Its start was interrupted, or failed: nothing of it is needed.
                 await self._remove_interrupted(shown)
                 continue
-            self._runs[run] = ContainerRun(run, started_at(shown))
+            self._runs[run] = self._run(run, shown)
             self._watch(run, Path(labels[LOG]), labels.get(LOG_GROUP, ""))
 
     async def _own_containers(self) -> list[Json]:

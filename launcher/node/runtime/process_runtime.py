@@ -6,7 +6,8 @@ import os
 import signal
 from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
+from importlib import metadata
 from pathlib import Path
 from typing import Self
 
@@ -141,8 +142,8 @@ class ProcessRuntime:
         assert self._connection is not None
         await self._connection.closed.wait()
 
-    def container_id(self, run: RunId) -> str:
-        return f"process://{run}"
+    def version(self) -> str:
+        return f"process://{metadata.version('framework-launcher')}"
 
     async def run_pod_sandbox(self, config: PodSandboxConfig) -> int | None:  # noqa: ARG002
         return None
@@ -257,7 +258,7 @@ class ProcessRuntime:
         for run in [run for run in self._runs.values() if run.id not in current]:
             if run.ended is None:
                 # Its record was deleted by another process.
-                self._update(ContainerRun(run.id, run.started, ExitStatus.unknown(self._clock())))
+                self._update(replace(run, ended=ExitStatus.unknown(self._clock())))
             else:
                 del self._runs[run.id]
 
@@ -377,7 +378,8 @@ async def _end_shim(connection: ShimConnection) -> None:
 def _run(fields: Json) -> ContainerRun:
     ended = fields["ended"]
     status = _exit_status(ended) if ended is not None else None
-    return ContainerRun(RunId(fields["id"]), fields["started"], status, fields["oom_kills"])
+    run = RunId(fields["id"])
+    return ContainerRun(run, fields["started"], status, fields["oom_kills"], f"process://{run}")
 
 
 def _exit_status(fields: Json) -> ExitStatus:

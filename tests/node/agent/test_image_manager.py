@@ -35,7 +35,7 @@ class FakeImages:
         self.is_present = False
 
     async def image_status(self, image: str) -> ImageStatus | None:
-        return ImageStatus(f"id of {image}") if self.is_present else None
+        return ImageStatus(f"id of {image}", f"{image}@digest") if self.is_present else None
 
     async def pull_image(
         self, image: str, credentials: RegistryCredentials | None, on_progress: PullProgress

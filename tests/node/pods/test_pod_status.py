@@ -19,7 +19,8 @@ from launcher.store.interface import Object
 from tests.node.harness import a_container, a_pod
 
 NOW = 1_767_225_600.0
-RUNNING = ContainerState(RunState(0, NOW), started=True, ready=True)
+IDS = ("docker://2561ac43", "busybox@sha256:12ab")
+RUNNING = ContainerState(RunState(0, NOW, None, *IDS), started=True, ready=True)
 UID = "11111111-2222-4333-8444-555555555555"
 
 
@@ -33,7 +34,6 @@ def inputs(pod: Object, states: dict[str, ContainerState], **more: Any) -> Statu
         NOW,
         "127.0.0.2",
         "127.0.0.2",
-        lambda run: f"process://{run}",
         prepared=True,
         **more,
     )
@@ -79,9 +79,9 @@ def test_the_status_of_a_running_pod() -> None:
                 "ready": True,
                 "restartCount": 0,
                 "image": "busybox",
-                "imageID": "",
+                "imageID": "busybox@sha256:12ab",
                 "started": True,
-                "containerID": f"process://{UID}.main.0",
+                "containerID": "docker://2561ac43",
             }
         ],
         "qosClass": "BestEffort",
@@ -115,7 +115,7 @@ def test_the_reason_before_the_start_without_init_containers_is_container_creati
 
 
 def test_the_status_of_a_succeeded_pod() -> None:
-    state = ContainerState(RunState(0, NOW, ExitStatus(0, "Completed", NOW + 60)))
+    state = ContainerState(RunState(0, NOW, ExitStatus(0, "Completed", NOW + 60), *IDS))
 
     status = pod_status(inputs(a_pod("p"), {"main": state}, terminated=True), NOW + 60)
 
@@ -125,7 +125,7 @@ def test_the_status_of_a_succeeded_pod() -> None:
         "reason": "Completed",
         "startedAt": "2026-01-01T00:00:00Z",
         "finishedAt": "2026-01-01T00:01:00Z",
-        "containerID": f"process://{UID}.main.0",
+        "containerID": "docker://2561ac43",
     }
     assert conditions(status)["Initialized"] == ("True", "PodCompleted", "")
     assert conditions(status)["Ready"] == ("False", "PodCompleted", "")
@@ -256,9 +256,8 @@ def _exit_status(container: Container, run: ContainerRun) -> ExitStatus:
 
 
 def a_run(restart: int, *, ended: int | None = None) -> ContainerRun:
-    return ContainerRun(
-        run_id(UID, "main", restart), NOW, None if ended is None else ExitStatus.of_process(ended, NOW + 5)
-    )
+    status = None if ended is None else ExitStatus.of_process(ended, NOW + 5)
+    return ContainerRun(run_id(UID, "main", restart), NOW, status, 0, *IDS)
 
 
 @pytest.mark.parametrize(
@@ -267,7 +266,9 @@ def a_run(restart: int, *, ended: int | None = None) -> ContainerRun:
         pytest.param(ContainerState(), id="not begun"),
         pytest.param(RUNNING, id="running"),
         pytest.param(replace(RUNNING, ready=False), id="running, not ready"),
-        pytest.param(ContainerState(RunState(0, NOW, ExitStatus(3, "Error", NOW + 7, "bye"))), id="ended"),
+        pytest.param(
+            ContainerState(RunState(0, NOW, ExitStatus(3, "Error", NOW + 7, "bye"), *IDS)), id="ended"
+        ),
         pytest.param(
             ContainerState(RunState(0, None, ExitStatus(128, "StartError", NOW, "no"))), id="never started"
         ),
@@ -298,8 +299,8 @@ def test_a_run_that_is_missing_in_the_status_is_restored() -> None:
     fresh = _restore({}, {0: a_run(0)})
     again = _restore(status, {1: a_run(1)})
 
-    assert fresh.run == RunState(0, NOW)
-    assert again.run == RunState(1, NOW)
+    assert fresh.run == RunState(0, NOW, None, *IDS)
+    assert again.run == RunState(1, NOW, None, *IDS)
     assert again.last_run == ended.run
 
 

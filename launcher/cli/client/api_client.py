@@ -92,12 +92,26 @@ class ApiClient:
         return self._request("GET", resource.path(self.namespace, name))[0]
 
     def list(
-        self, resource: ApiPath, *, labels: str = "", fields: str = "", all_namespaces: bool = False
+        self,
+        resource: ApiPath,
+        *,
+        labels: str = "",
+        fields: str = "",
+        all_namespaces: bool = False,
+        filters: Mapping[str, str] | None = None,
     ) -> list[Json]:
-        """Every object that matches."""
+        """Every object that matches; *filters* are parameters of the launcher, such as ``nameContains``."""
         path = resource.path(None if all_namespaces else self.namespace)
-        items: list[Json] = self._request("GET", path, selector_parameters(labels, fields))[0]["items"]
-        return items
+        parameters = {**selector_parameters(labels, fields), **(filters or {})}
+        items: list[Json] = []
+        while True:
+            page = self._request("GET", path, parameters)[0]
+            items.extend(page["items"])
+            # A list that the launcher filters itself may have pages although no limit was set.
+            token = page.get("metadata", {}).get("continue")
+            if not token:
+                return items
+            parameters["continue"] = token
 
     def merge(self, resource: ApiPath, name: str, changes: Json) -> Json:
         """The object after a merge patch."""

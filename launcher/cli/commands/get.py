@@ -20,13 +20,36 @@ Json = dict[str, Any]
 
 def _add_list_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("-A", "--all-namespaces", action="store_true", help="list all namespaces")
+    parser.add_argument(
+        "-l",
+        "--selector",
+        default="",
+        metavar="LABELS",
+        help="only those with these labels: team=vision,!test",
+    )
+    parser.add_argument(
+        "--field-selector",
+        default="",
+        metavar="FIELDS",
+        help="only those with these fields: status.state=Completed",
+    )
+    parser.add_argument("--name-contains", metavar="TEXT", help="only those whose name contains this text")
+    parser.add_argument("--node", metavar="NODE", help="only those with a pod on this node")
     add_output_argument(parser, "wide", "json", "yaml", "name")
     add_server_arguments(parser)
 
 
 def _list(args: argparse.Namespace) -> int:
+    filters = {"nameContains": args.name_contains, "nodeName": args.node}
     with api_client(args) as api:
-        items = api.list(FRAMEWORKS, all_namespaces=args.all_namespaces)
+        items = api.list(
+            FRAMEWORKS,
+            labels=args.selector,
+            fields=args.field_selector,
+            all_namespaces=args.all_namespaces,
+            filters={name: value for name, value in filters.items() if value},
+        )
+    is_filtered = any((args.selector, args.field_selector, *filters.values()))
     if args.output in ("json", "yaml"):
         print_list(items, args.output)
     elif args.output == "name":
@@ -37,7 +60,10 @@ def _list(args: argparse.Namespace) -> int:
             print(line)
     else:
         scope = "" if args.all_namespaces else f" in namespace {api.namespace}"
-        print_error(f"No Frameworks found{scope}. Submit one with: launcher submit FILE")
+        if is_filtered:
+            print_error(f"No Frameworks match{scope}.")
+        else:
+            print_error(f"No Frameworks found{scope}. Submit one with: launcher submit FILE")
     return 0
 
 

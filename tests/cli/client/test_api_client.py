@@ -155,6 +155,21 @@ def test_compressed_responses_are_decompressed(
     assert error in capsys.readouterr().err
 
 
+def test_all_pages_of_a_list_are_read(served: Served, capsys: Capture) -> None:
+    async def respond(request: web.Request) -> web.Response:
+        page = int(request.query.get("continue", "0"))
+        assert request.query["nameContains"] == "m"
+        metadata = {"continue": str(page + 1)} if page < 2 else {}
+        return web.json_response({"metadata": metadata, "items": [{"metadata": {"name": f"m{page}"}}]})
+
+    app = web.Application()
+    app.router.add_get("/{path:.*}", respond)
+
+    main(["list", "-o", "name", "--name-contains", "m", "--server", f"http://127.0.0.1:{served(app, None)}"])
+
+    assert capsys.readouterr().out.split() == ["framework/m0", "framework/m1", "framework/m2"]
+
+
 def test_responses_are_read_over_a_unix_socket(tmp_path: Path, capsys: Capture) -> None:
     path = tmp_path / "s"
 

@@ -17,7 +17,7 @@ from launcher.core.planning.retry import Retry, RetryBackoff, after_completion, 
 from launcher.core.serialization.status_json import listed_in_full
 from launcher.core.spec import RetryPolicy
 from launcher.core.status import RetryStatus
-from launcher.store.interface import FRAMEWORKS
+from launcher.store.interface import FRAMEWORKS, PODS
 from tests.builders import a_framework, a_role
 from tests.cli.in_memory_launcher import InMemoryLauncher
 from tests.cli.terminals import Terminal, launcher
@@ -141,6 +141,45 @@ def test_a_list_of_all_namespaces_has_a_namespace_column(server: InMemoryLaunche
         ["default", "near"],
         ["team", "far"],
     ]
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        pytest.param(["--name-contains", "nis"], id="part of the name"),
+        pytest.param(["-l", "team=vision"], id="label"),
+        pytest.param(["--field-selector", "spec.executionType=Create"], id="field"),
+        pytest.param(["--node", "gpu-1"], id="node"),
+    ],
+)
+def test_a_list_is_filtered_by_the_server(
+    server: InMemoryLauncher, arguments: list[str], capsys: Capture
+) -> None:
+    matching = a_framework(a_role(tasks=1), name="mnist", executionType="Create")
+    matching["metadata"]["labels"] = {"team": "vision"}
+    server.create(matching)
+    server.create(a_framework(a_role(tasks=1), name="other"))
+    pod = {
+        "apiVersion": "v1",
+        "kind": "Pod",
+        "metadata": {"name": "p", "namespace": "default", "labels": {"FC_FRAMEWORK_NAME": "mnist"}},
+        "spec": {"nodeName": "gpu-1", "containers": [{"name": "main", "image": "busybox"}]},
+    }
+    server.call(server.store.create(PODS, pod))
+
+    assert main(["list", "-o", "name", *arguments]) == 0
+
+    assert capsys.readouterr().out.split() == ["framework/mnist"]
+
+
+def test_a_filter_that_matches_nothing_is_no_reason_to_submit(
+    server: InMemoryLauncher, capsys: Capture
+) -> None:
+    server.create(a_framework())
+
+    assert main(["list", "--name-contains", "nothing"]) == 0
+
+    assert capsys.readouterr().err == "No Frameworks match in namespace default.\n"
 
 
 def test_an_empty_list_names_the_command_to_submit(server: InMemoryLauncher, capsys: Capture) -> None:

@@ -16,6 +16,7 @@ from pyroute2.nftables.main import NFTables
 from launcher.node.network.bridge import Bridge
 from launcher.node.network.namespaces import NAMESPACES_DIRECTORY
 from launcher.node.network.networks import exclusively, network_id_of
+from launcher.node.network.resolv_conf import usable_resolv_conf
 from tests.eventually import until
 
 #: Set where the tests must not be skipped.
@@ -58,8 +59,8 @@ def require_outside(program: str) -> None:
     """Skips the test where *program* cannot work. ``make test-node`` installs slirp4netns."""
     if not os.access("/dev/net/tun", os.R_OK | os.W_OK):
         pytest.skip("/dev/net/tun cannot be opened")
-    if not machine_address():
-        pytest.skip("this machine has no address")
+    if not machine_address() or usable_resolv_conf() is None:
+        pytest.skip("this machine has no address, or no name server")
     if not shutil.which(program):
         if program == "slirp4netns":
             _require(f"{program} is not installed")

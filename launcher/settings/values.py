@@ -50,8 +50,9 @@ class InvalidSetting(LauncherError):
 
 
 class PodNetworkMode(Enum):
-    """Whether pods have networks of their own."""
+    """Whether pods have networks of their own; with *auto*, if they then still reach what the machine reaches."""
 
+    AUTO = "auto"
     ISOLATED = "isolated"
     SHARED = "shared"
 
@@ -61,7 +62,7 @@ def parse_pod_network(source: str, text: str | None) -> PodNetworkMode:
     try:
         return PodNetworkMode(text or PodNetworkMode.SHARED.value)
     except ValueError:
-        modes = " or ".join(mode.value for mode in PodNetworkMode)
+        modes = ", ".join(mode.value for mode in PodNetworkMode)
         raise InvalidSetting(f"{source}: {text!r} is not known; use {modes}") from None
 
 

@@ -473,20 +473,30 @@ async def _pod_network(
 
     Raises InvalidSetting if pods cannot be isolated and must be.
     """
-    isolates = settings.pod_network is PodNetworkMode.ISOLATED
+    has_pods = has_isolated_pods(settings.data / "network")
+    isolates = settings.pod_network is not PodNetworkMode.SHARED
+    is_optional = settings.pod_network is PodNetworkMode.AUTO
     reason = engine.why_not_isolated() if engine is not None and isolates else ""
-    if reason or (not isolates and not has_isolated_pods(settings.data / "network")):
-        yield SharedPodNetwork(reason)
-        return
-    from launcher.node.network.networks import isolated_network
+    async with AsyncExitStack() as stack:
+        network: PodNetwork = SharedPodNetwork(reason)
+        if not reason and (isolates or has_pods):
+            from launcher.node.network.networks import isolated_network
 
-    try:
-        async with isolated_network(
-            settings.data, isolates_new_pods=isolates, remove_pods=remove_pods
-        ) as network:
-            yield network
-    except PodNetworkUnavailable as error:
-        raise InvalidSetting(f"pod-network: {error}; use --pod-network shared") from error
+            opened = isolated_network(
+                settings.data,
+                isolates_new_pods=isolates,
+                remove_pods=remove_pods,
+                # Isolated pods that run keep their network, whatever it reaches.
+                needs_outside=is_optional and not has_pods,
+            )
+            try:
+                network = await stack.enter_async_context(opened)
+            except PodNetworkUnavailable as error:
+                if not is_optional:
+                    raise InvalidSetting(f"pod-network: {error}; use --pod-network shared") from error
+                log.warning("pods share the network of this machine", extra={"reason": str(error)})
+                network = SharedPodNetwork(str(error))
+        yield network
 
 
 def _rendezvous_endpoint(

@@ -328,6 +328,23 @@ def test_isolated_pods_stay_so_when_the_next_launcher_shares_the_network(
     assert status["podIP"] == status["hostIP"]
 
 
+def test_auto_isolates_pods_or_reports_why_they_are_not(serve: Serve) -> None:
+    require_isolation()
+    server = serve("--pod-network", "auto")
+    server.post(FRAMEWORKS, a_framework(a_role(tasks=1, pod=a_pod(server, "true"))))
+
+    assert ended(server.completed("mnist")) == "Succeeded"
+    server.stop()
+
+    # A firewall of this machine, such as Docker's, may drop the packets of pods.
+    server.start()
+    status = server.get(f"{PODS}/mnist-worker-0")["status"]
+    is_isolated = status["podIP"] != status["hostIP"]
+    assert is_isolated is ("pods share the network" not in server.errors())
+    server.end()
+    remove_network(server.data)
+
+
 #: Serves its name at port 2222, and prints that of the pod whose address is in the file /peers/address.
 GREETER = """
 import socket, threading, time
@@ -434,21 +451,23 @@ def test_an_event_reports_what_is_missing_for_the_outside(serve: Serve) -> None:
         server.end()
 
 
-@pytest.mark.parametrize("program", ["pasta", "slirp4netns"])
-def test_pods_of_a_user_reach_the_outside(serve: Serve, tmp_path: Path, program: str) -> None:
+@pytest.mark.parametrize(("program", "mode"), [("pasta", "isolated"), ("slirp4netns", "auto")])
+def test_pods_of_a_user_reach_the_outside(serve: Serve, tmp_path: Path, program: str, mode: str) -> None:
     require_rootless_isolation()
     require_outside(program)
     (tmp_path / "bin").mkdir()
     (tmp_path / "bin" / program).symlink_to(str(shutil.which(program)))
     path = f'PATH={tmp_path / "bin"} exec "$0" "$@"'
     with a_normal_user() as user, a_listener() as url:
-        server = serve("--pod-network", "isolated", under=(*user, "/bin/sh", "-c", path))
+        server = serve("--pod-network", mode, under=(*user, "/bin/sh", "-c", path))
         pod = a_pod(server, "", container={"command": ["/usr/bin/curl", "--max-time", "30", "-s", url]})
 
         server.post(FRAMEWORKS, a_framework(a_role(tasks=1, pod=pod)))
 
         assert ended(server.completed("mnist")) == "Succeeded"
         assert server.log("mnist-worker-0") == "from the outside"
+        status = server.get(f"{PODS}/mnist-worker-0")["status"]
+        assert status["podIP"] != status["hostIP"]
         assert "NotSupported" not in str(server.get("/api/v1/events"))
         programs = network_processes(server.data)
         assert any(program in command_of(pid) for pid in programs)

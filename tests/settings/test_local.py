@@ -126,7 +126,9 @@ def test_a_token_and_tls_permit_other_machines(tmp_path: Path) -> None:
         pytest.param({"image": ["tf=/,entrypoint="]}, "image: .*entrypoint is empty", id="no entrypoint"),
         pytest.param({"image": ["tf=/,entrypoint='a"]}, "image: .*no closing quotation", id="an open quote"),
         pytest.param({"workdir": "/nowhere"}, "workdir: /nowhere is not a directory", id="no such workdir"),
-        pytest.param({"pod-network": "own"}, "pod-network: 'own' is not known; use isolated", id="no mode"),
+        pytest.param(
+            {"pod-network": "own"}, "pod-network: 'own' is not known; use auto, isolated", id="no mode"
+        ),
         pytest.param({"nfs": ["s:/p=/nowhere"]}, "/nowhere is not a directory", id="no such directory"),
         pytest.param({"node": ["a,cpu=much"]}, "node: .*much", id="a node of no size"),
         pytest.param({"node": ["a", "a"]}, "node: .*a", id="two nodes of one name"),

@@ -66,9 +66,10 @@ def _add_arguments(parser: argparse.ArgumentParser) -> None:
     )
     parser.add_argument(
         "--pod-network",
-        metavar="isolated|shared",
+        metavar="auto|isolated|shared",
         help="isolated: each pod without hostNetwork has a network namespace and an address; shared: pods use the "
-        "network of this machine (default shared)",
+        "network of this machine; auto: isolated if pods then reach what the machine reaches, else shared "
+        "(default shared)",
     )
     parser.add_argument(
         "--keep",

@@ -27,10 +27,7 @@ T = TypeVar("T")
 log = logging.getLogger(__name__)
 
 _RESOLV_CONF = Path("/etc/resolv.conf")
-_NO_NAME_SERVER = (
-    "Pods cannot resolve names of other machines: the name servers of /etc/resolv.conf listen only on the loopback "
-    "interface of this machine."
-)
+_NO_NAME_SERVER = "the name servers of /etc/resolv.conf listen only on the loopback interface of this machine"
 
 
 class PodBridge(Protocol):
@@ -63,6 +60,8 @@ class IsolatedPodNetwork:
         #: The pods that this launcher has attached, and the processes whose namespaces they have.
         self._attached: dict[str, int | None] = {}
         self._unsupported: list[str] = []
+        #: Why pods do not reach everything that the machine reaches; empty if they do.
+        self.unreachable = ""
         self._resolv_conf: Path | None = None
         self._host_ports = HostPortForwarder(self)
 
@@ -77,10 +76,12 @@ class IsolatedPodNetwork:
     async def open(self) -> None:
         """Connects the bridge to the outside, if that is possible. Raises Unavailable."""
         if reason := await run_in(self._thread, self._bridge.connect_outside, self.subnet):
+            self.unreachable = reason
             self._unsupported.append(f"Pods reach each other, but nothing outside of this machine: {reason}.")
         resolv_conf = usable_resolv_conf()
         if resolv_conf is None:
-            self._unsupported.append(_NO_NAME_SERVER)
+            self.unreachable = self.unreachable or _NO_NAME_SERVER
+            self._unsupported.append(f"Pods cannot resolve names of other machines: {_NO_NAME_SERVER}.")
         elif resolv_conf != _RESOLV_CONF:
             self._resolv_conf = resolv_conf
 

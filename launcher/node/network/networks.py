@@ -19,11 +19,13 @@ from pathlib import Path
 
 from launcher.core.errors import Unavailable
 from launcher.node.network.bridge import Bridge, machine_networks
+from launcher.node.network.forwarding_check import check_bridge, why_not_forwarded
 from launcher.node.network.isolated_network import IsolatedPodNetwork, PodBridge, run_in
 from launcher.node.network.namespaces import NAMESPACES_DIRECTORY
 from launcher.node.network.pod_addresses import PodAddresses
 from launcher.node.network.pod_network import PodNetworkUnavailable
 from launcher.node.network.resolv_conf import name_servers, usable_resolv_conf
+from launcher.node.network.rootless.outside import missing_for_outside
 from launcher.node.network.rootless.rootless_bridge import RootlessBridge
 from launcher.node.network.subnet import NoFreeSubnet, choose_subnet
 
@@ -35,22 +37,48 @@ _RESTORE_SECONDS = 1.0
 
 @asynccontextmanager
 async def isolated_network(
-    data: Path, *, isolates_new_pods: bool, remove_pods: bool
+    data: Path, *, isolates_new_pods: bool, remove_pods: bool, needs_outside: bool = False
 ) -> AsyncGenerator[IsolatedPodNetwork]:
     """
     The pod network of the data directory. At the end it is removed if it has no pods, or with *remove_pods*.
 
-    Without *isolates_new_pods*, only pods that are isolated already stay so. Raises PodNetworkUnavailable.
+    Without *isolates_new_pods*, only pods that are isolated already stay so. Raises PodNetworkUnavailable, with
+    *needs_outside* also if pods would not reach everything that the machine reaches.
     """
+    if needs_outside and os.geteuid() != 0 and (reason := missing_for_outside()):
+        raise PodNetworkUnavailable(reason)
     with ThreadPoolExecutor(1, thread_name_prefix="pod-network") as thread:
         opened = _root_bridge(data, thread) if os.geteuid() == 0 else _rootless_bridge(data, thread)
         async with opened as (bridge, addresses):
             network = IsolatedPodNetwork(bridge, addresses, thread, isolates_new_pods=isolates_new_pods)
             await network.open()
             try:
+                if needs_outside:
+                    await _require_outside(network, bridge, thread)
                 yield network
             finally:
                 await network.close(remove_pods=remove_pods)
+
+
+async def _require_outside(
+    network: IsolatedPodNetwork, bridge: PodBridge, thread: ThreadPoolExecutor
+) -> None:
+    """Raises PodNetworkUnavailable if pods do not reach everything that the machine reaches."""
+    if reason := network.unreachable:
+        raise PodNetworkUnavailable(reason)
+    if isinstance(bridge, Bridge):
+        try:
+            reason = await run_in(thread, _check_forwarding, bridge, network.subnet)
+        except Unavailable as error:
+            raise PodNetworkUnavailable(str(error)) from error
+        if reason:
+            raise PodNetworkUnavailable(reason)
+
+
+def _check_forwarding(bridge: Bridge, subnet: IPv4Network) -> str:
+    """Why this machine does not forward the packets of pods; empty if it does. Raises OSError, Unavailable."""
+    with exclusively():
+        return why_not_forwarded(bridge, subnet, _choose_subnet(bridge.network_id, subnet))
 
 
 @asynccontextmanager
@@ -165,6 +193,7 @@ def _remove_if_unused(file: Path) -> None:
         bridge = Bridge(file.stem, NAMESPACES_DIRECTORY / file.stem)
         if not bridge.is_in_use():
             bridge.remove()
+            check_bridge(file.stem).remove()
             file.unlink()
     except BlockingIOError:
         return

@@ -1,5 +1,6 @@
 """What is known of container engines without a connection, and their errors."""
 
+import os
 import platform
 from typing import Any
 
@@ -36,6 +37,7 @@ def test_only_an_engine_of_this_machine_isolates_pods(
 ) -> None:
     client: Any = None
     monkeypatch.setattr(platform, "machine", lambda: machine)
+    monkeypatch.setattr(os, "geteuid", lambda: 0)
     engine = DockerEngine(url, client, server)
 
     assert (reason in engine.why_not_isolated()) if reason else not engine.why_not_isolated()

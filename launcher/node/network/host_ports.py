@@ -7,10 +7,13 @@ from dataclasses import dataclass
 
 from launcher.core.errors import Unavailable
 from launcher.node.network.pod_network import PodNetwork, connect
+from launcher.node.network.udp_forwarder import UdpForwarder
 from launcher.node.pods.pod_spec import containers_of
 from launcher.store.interface import Object
 
 _ANY = "0.0.0.0"  # noqa: S104  # that of Kubernetes for a port without hostIP
+#: The protocols whose ports are forwarded.
+_PROTOCOLS = ("TCP", "UDP")
 _CHUNK_BYTES = 65536
 _CONNECT_SECONDS = 10.0
 
@@ -22,15 +25,31 @@ class ForwardedPort:
     host: str
     port: int
     container_port: int
+    protocol: str = "TCP"
 
 
 def host_ports(pod: Object) -> Sequence[ForwardedPort]:
-    """The host ports of the pod's containers, as far as they are forwarded: those of TCP."""
+    """The host ports of the pod's containers."""
     return [
-        ForwardedPort(port.get("hostIP") or _ANY, port["hostPort"], port["containerPort"])
+        ForwardedPort(
+            port.get("hostIP") or _ANY,
+            port["hostPort"],
+            port["containerPort"],
+            port.get("protocol") or "TCP",
+        )
         for container in containers_of(pod)
         for port in container.spec.get("ports") or ()
-        if port.get("hostPort") and port.get("protocol", "TCP") == "TCP"
+        if port.get("hostPort")
+    ]
+
+
+def unsupported_ports(pod: Object) -> Sequence[str]:
+    """A sentence for each host port that is not forwarded."""
+    return [
+        f"hostPort {port.port} is ignored: its protocol is {port.protocol}, and isolated pods have host ports of TCP "
+        "and UDP only."
+        for port in host_ports(pod)
+        if port.protocol not in _PROTOCOLS
     ]
 
 
@@ -39,15 +58,17 @@ class HostPortForwarder:
 
     def __init__(self, network: PodNetwork) -> None:
         self._network = network
-        self._servers: dict[str, list[asyncio.Server]] = {}
+        self._servers: dict[str, list[asyncio.Server | UdpForwarder]] = {}
 
     async def open(self, uid: str, ports: Sequence[ForwardedPort], address: str) -> None:
         """Listens at *ports*, unless that is done, and forwards to *address*. Raises Unavailable for a port in use."""
         if uid in self._servers or not ports:
             return
-        servers: list[asyncio.Server] = []
+        servers: list[asyncio.Server | UdpForwarder] = []
         self._servers[uid] = servers
         for port in ports:
+            if port.protocol not in _PROTOCOLS:
+                continue
             try:
                 servers.append(await self._listen(port, address))
             except OSError as error:
@@ -63,7 +84,12 @@ class HostPortForwarder:
         for uid in list(self._servers):
             self.close(uid)
 
-    async def _listen(self, port: ForwardedPort, address: str) -> asyncio.Server:
+    async def _listen(self, port: ForwardedPort, address: str) -> asyncio.Server | UdpForwarder:
+        if port.protocol == "UDP":
+            return await UdpForwarder.listen(
+                port.host, port.port, self._network, address, port.container_port
+            )
+
         async def forward(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
             try:
                 async with asyncio.timeout(_CONNECT_SECONDS):

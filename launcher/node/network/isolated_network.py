@@ -14,7 +14,7 @@ from pyroute2 import NetlinkError
 
 from launcher.core.errors import Unavailable
 from launcher.core.pods.observed_pod import has_terminated
-from launcher.node.network.host_ports import HostPortForwarder, host_ports
+from launcher.node.network.host_ports import HostPortForwarder, host_ports, unsupported_ports
 from launcher.node.network.pod_addresses import PodAddresses
 from launcher.node.network.pod_network import PodSandbox, family_of
 from launcher.node.network.resolv_conf import usable_resolv_conf
@@ -156,7 +156,7 @@ class IsolatedPodNetwork:
         return self._addresses.pod_uids()
 
     def unsupported_features(self, pod: Object) -> Sequence[str]:
-        return self._unsupported if self.is_isolated(uid_of(pod)) else ()
+        return [*self._unsupported, *unsupported_ports(pod)] if self.is_isolated(uid_of(pod)) else ()
 
 
 async def run_in(thread: ThreadPoolExecutor, call: Callable[..., T], *args: object) -> T:

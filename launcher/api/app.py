@@ -59,7 +59,8 @@ from launcher.core.parsing.decoder import MAX_BODY_BYTES
 from launcher.core.validation.admission_policy import AdmissionPolicy
 from launcher.job_kinds.job_kind import job_kind_of
 from launcher.store.embedded.embedded_store import EmbeddedStore
-from launcher.store.interface import FRAMEWORKS, NAMESPACES, PODS, ResourceKind
+from launcher.store.interface import FRAMEWORKS, NAMESPACES, PODS, SERVICES, ResourceKind
+from launcher.store.service_store import ServiceStore
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,6 +68,8 @@ class ApiDependencies:
     """What the API needs. *clock* returns seconds since 1970, *jitter* numbers from 0 to 1."""
 
     store: EmbeddedStore
+    #: The same store; Services are written to it, because it allocates their addresses.
+    services: ServiceStore
     logs: PodLogReader
     exec_sessions: ExecSessions
     connect_to_pod: ConnectToPod
@@ -212,7 +215,7 @@ def _registry(kind: ResourceKind, dependencies: ApiDependencies) -> Registry:
         return Registry(kind, PodStrategy(policy), store)
     if (job_kind := job_kind_of(kind)) is not None:
         return JobRegistry(kind, JobStrategy(kind, job_kind, policy), store)
-    return Registry(kind, core_strategy(kind), store)
+    return Registry(kind, core_strategy(kind), dependencies.services if kind == SERVICES else store)
 
 
 def _scale(kind: ResourceKind) -> Scale:

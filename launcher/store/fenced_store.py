@@ -6,21 +6,18 @@ Every write therefore checks the clock right before it is sent. A write already 
 precondition: the version of the object it replaces, the uid of the one it deletes, the name of the one it creates.
 """
 
-from collections.abc import AsyncIterator, Callable
+from collections.abc import Callable
 
 from launcher.core.errors import Unavailable
+from launcher.store.forwarding_store import ForwardingStore
 from launcher.store.interface import (
-    Change,
     DeleteOptions,
     Object,
-    Page,
     Patch,
     ResourceKind,
     Store,
     Subresource,
-    Version,
 )
-from launcher.store.selectors import EVERYTHING, Selector
 
 
 class LeaderTerm:
@@ -49,11 +46,12 @@ class LeaderTerm:
         self._until = -1.0
 
 
-class FencedStore:
+class FencedStore(ForwardingStore):
     """Forwards to *store*; raises Unavailable for writes after the end of the *term*."""
 
     def __init__(self, store: Store, term: LeaderTerm) -> None:
-        self._store, self._term = store, term
+        super().__init__(store)
+        self._term = term
 
     def _check(self) -> None:
         if not self._term.is_open:
@@ -61,40 +59,15 @@ class FencedStore:
 
     async def create(self, kind: ResourceKind, obj: Object, *, dry_run: bool = False) -> Object:
         self._check()
-        return await self._store.create(kind, obj, dry_run=dry_run)
-
-    async def get(self, kind: ResourceKind, namespace: str, name: str) -> Object:
-        return await self._store.get(kind, namespace, name)
-
-    async def list(
-        self,
-        kind: ResourceKind,
-        namespace: str | None = None,
-        selector: Selector = EVERYTHING,
-        *,
-        limit: int | None = None,
-        continue_token: str | None = None,
-    ) -> Page:
-        return await self._store.list(kind, namespace, selector, limit=limit, continue_token=continue_token)
-
-    def watch(
-        self,
-        kind: ResourceKind,
-        namespace: str | None = None,
-        selector: Selector = EVERYTHING,
-        *,
-        since: Version,
-        bookmarks: bool = False,
-    ) -> AsyncIterator[Change]:
-        return self._store.watch(kind, namespace, selector, since=since, bookmarks=bookmarks)
+        return await super().create(kind, obj, dry_run=dry_run)
 
     async def update(self, kind: ResourceKind, obj: Object, *, dry_run: bool = False) -> Object:
         self._check()
-        return await self._store.update(kind, obj, dry_run=dry_run)
+        return await super().update(kind, obj, dry_run=dry_run)
 
     async def update_status(self, kind: ResourceKind, obj: Object, *, dry_run: bool = False) -> Object:
         self._check()
-        return await self._store.update_status(kind, obj, dry_run=dry_run)
+        return await super().update_status(kind, obj, dry_run=dry_run)
 
     async def patch(
         self,
@@ -107,7 +80,7 @@ class FencedStore:
         dry_run: bool = False,
     ) -> Object:
         self._check()
-        return await self._store.patch(kind, namespace, name, patch, subresource=subresource, dry_run=dry_run)
+        return await super().patch(kind, namespace, name, patch, subresource=subresource, dry_run=dry_run)
 
     async def delete(
         self,
@@ -119,4 +92,4 @@ class FencedStore:
         dry_run: bool = False,
     ) -> Object:
         self._check()
-        return await self._store.delete(kind, namespace, name, options, dry_run=dry_run)
+        return await super().delete(kind, namespace, name, options, dry_run=dry_run)

@@ -49,6 +49,7 @@ from launcher.node.network.pod_network import PodNetwork, PodNetworkUnavailable,
 from launcher.node.node_spec import NodeRegistration, gpu_indexes
 from launcher.node.runtime.process_runtime import ProcessRuntime, ShimOptions
 from launcher.node.scheduler import Scheduler
+from launcher.node.services.service_proxy import ServiceProxy
 from launcher.node.shim.linux import protect_from_oom_killer
 from launcher.node.volumes.nfs import Nfs
 from launcher.node.volumes.volume_manager import VolumeManager
@@ -61,6 +62,7 @@ from launcher.store.embedded.sqlite_store import SqliteStore
 from launcher.store.event_recorder import EventRecorder
 from launcher.store.informer import SharedInformers
 from launcher.store.object_errors import object_errors
+from launcher.store.service_store import ServiceStore
 from launcher.tls.server_context import CertificateFiles
 from launcher.web.dashboard import Dashboard
 from launcher.wiring.data_directory import prepare
@@ -155,10 +157,13 @@ async def local_launcher(
             pod_sock = await network.open_socket(host)
             stack.callback(pod_sock.close)
             rendezvous_listener(settings.data / "rendezvous.port", pod_sock, host)
+        services = ServiceStore(store, network.cluster_ips)
+        await services.repair()
         components = _Components(
             settings,
             _rendezvous_endpoint(settings, sock, pod_sock),
             store,
+            services,
             runtime,
             network,
             replace(rules or PlannerOptions(), failures=failures),
@@ -261,11 +266,13 @@ class _Components:
         settings: Settings,
         endpoint: LauncherEndpoint,
         store: SqliteStore,
+        services: ServiceStore,
         runtime: _ContainerRuntime,
         network: PodNetwork,
         rules: PlannerOptions,
     ) -> None:
         """*endpoint* is that of rendezvous."""
+        self.services = services
         self.logs = ContainerLogs(settings.data / "logs")
         self.exec_sessions = ContainerExec(runtime.containers)
         self.pod_ports = PodPorts(network)
@@ -280,7 +287,7 @@ class _Components:
             clock=_CLOCK,
             jitter=random.random,
             planner_options=rules,
-            hooks=[LocalGangHook(store), ServiceControl(store), self.rendezvous.hook],
+            hooks=[LocalGangHook(store), ServiceControl(services), self.rendezvous.hook],
             informers=informers,
             log_source=self.logs,
         )
@@ -318,6 +325,7 @@ class _Components:
                 informers,
                 [node.name for node in settings.nodes],
             ),
+            ServiceProxy(informers, asyncio.open_connection, agent_events),
             # Last: their handlers expect running components.
             informers,
         )
@@ -406,6 +414,7 @@ class _Server:
         limits = RequestLimits(exempt=lambda request: is_probe(request) or is_rendezvous(request))
         parts = ApiDependencies(
             store=store,
+            services=components.services,
             clock=_CLOCK,
             logs=components.logs,
             exec_sessions=components.exec_sessions,

@@ -25,6 +25,7 @@ from launcher.store.embedded.embedded_store import EmbeddedStore
 from launcher.store.embedded.memory_store import MemoryStore
 from launcher.store.embedded.watch_cache import WatchCache
 from launcher.store.informer import SharedInformers
+from launcher.store.service_store import ServiceStore
 from tests.api.client import Client
 from tests.in_memory_logs import InMemoryLogs
 from tests.node.fake_runtime import FakeRuntime
@@ -65,6 +66,7 @@ def api_dependencies(store: EmbeddedStore, **others: Any) -> ApiDependencies:
     """Everything that an API needs, around *store*."""
     given: dict[str, Any] = {
         "store": store,
+        "services": ServiceStore(store, SharedPodNetwork.cluster_ips),
         "logs": InMemoryLogs(),
         "exec_sessions": ContainerExec(FakeRuntime(time.time)),
         "read_usage": UsageMonitor(FakeRuntime(time.time), time.time).read,

@@ -6,6 +6,7 @@ import socket
 from pathlib import Path
 from typing import TextIO
 
+from launcher.store.service_store import NODE_PORTS
 from tests.cluster.build import CACHE
 
 _CLAIMS = CACHE / "ports"
@@ -29,11 +30,19 @@ class Port:
 
 
 def free_port() -> Port:
-    """A port that is free now."""
-    _CLAIMS.mkdir(parents=True, exist_ok=True)
+    """A port that is free now, and not one that a launcher may allocate to a Service."""
     first_ephemeral = int(Path("/proc/sys/net/ipv4/ip_local_port_range").read_text().split()[0])
-    highest = first_ephemeral - 1
-    candidates = range(max(1024, highest - _CANDIDATES), highest + 1)
+    highest = min(first_ephemeral, NODE_PORTS[0]) - 1
+    return _free_port(range(max(1024, highest - _CANDIDATES), highest + 1))
+
+
+def free_node_port() -> Port:
+    """A node port that is free now."""
+    return _free_port(NODE_PORTS)
+
+
+def _free_port(candidates: range) -> Port:
+    _CLAIMS.mkdir(parents=True, exist_ok=True)
     for number in random.sample(candidates, len(candidates)):
         claim = (_CLAIMS / str(number)).open("w")
         try:
@@ -42,4 +51,4 @@ def free_port() -> Port:
                 return Port(number, claim)
         except OSError:
             claim.close()
-    raise RuntimeError(f"no port below {first_ephemeral} is free")
+    raise RuntimeError(f"no port of {candidates} is free")

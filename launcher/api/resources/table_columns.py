@@ -249,11 +249,24 @@ def _service(obj: Object, now: float) -> list[Cell]:
         obj["metadata"]["name"],
         _text(spec.get("type")) or "ClusterIP",
         _text(spec.get("clusterIP")) or "<none>",
-        ",".join(map(str, as_list(spec.get("externalIPs")))) or "<none>",
-        ",".join(f"{port.get('port')}/{port.get('protocol', 'TCP')}" for port in ports) or "<none>",
+        _external_address(spec),
+        ",".join(map(_service_port, ports)) or "<none>",
         _age(obj, now),
         ",".join(f"{key}={selector[key]}" for key in sorted(selector)) or "<none>",
     ]
+
+
+def _external_address(spec: Object) -> str:
+    addresses = ",".join(map(str, as_list(spec.get("externalIPs"))))
+    if spec.get("type") == "LoadBalancer":
+        return addresses or "<pending>"
+    alias = _text(spec.get("externalName")) if spec.get("type") == "ExternalName" else ""
+    return addresses or alias or "<none>"
+
+
+def _service_port(port: Object) -> str:
+    node_port = f":{port['nodePort']}" if port.get("nodePort") else ""
+    return f"{port.get('port')}{node_port}/{port.get('protocol', 'TCP')}"
 
 
 def _config_map(obj: Object, now: float) -> list[Cell]:

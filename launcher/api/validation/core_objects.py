@@ -169,13 +169,25 @@ class ServiceStrategy(SchemaStrategy):
         for key, value in spec.get("selector", {}).items():
             if error := label_key_error(key) or label_value_error(value):
                 yield invalid(field_path.format_path(("spec", "selector", key)), value, error)
+        is_external, is_headless = spec.get("type") == "ExternalName", spec.get("clusterIP") == "None"
+        if not spec.get("ports") and not is_external and not is_headless:
+            yield required("spec.ports")
+        if is_headless and spec.get("type", "ClusterIP") != "ClusterIP":
+            yield invalid("spec.clusterIP", "None", f"may not be None for a Service of type {spec['type']}")
         yield from _port_errors(spec.get("ports", []))
         yield from _address_errors(spec)
         name = spec.get("externalName", "")
         if name and (error := name_error(name.removesuffix("."))):
             yield invalid("spec.externalName", name, error)
-        elif not name and spec.get("type") == "ExternalName":
+        elif not name and is_external:
             yield required("spec.externalName", "must be set for a Service of type ExternalName")
+
+    def update_errors(self, old: Object, new: Object) -> Sequence[FieldError]:
+        """See ``ResourceStrategy``. A cluster IP that is omitted is kept."""
+        before, after = (as_object(each.get("spec")).get("clusterIP") for each in (old, new))
+        if not before or not after or before == after or new["spec"].get("type") == "ExternalName":
+            return ()
+        return [invalid("spec.clusterIP", after, "may not change once set")]
 
 
 class EventStrategy(SchemaStrategy):

@@ -14,7 +14,7 @@ from pathlib import Path
 from pyroute2 import IPRoute
 
 from launcher.node.network import namespaces, nat
-from launcher.node.network.subnet import gateway
+from launcher.node.network.subnet import cluster_ips, gateway
 
 _FORWARDING = Path("/proc/sys/net/ipv4/ip_forward")
 #: The first port for which no privilege is needed.
@@ -22,6 +22,8 @@ _UNPRIVILEGED_PORTS = Path("/proc/sys/net/ipv4/ip_unprivileged_port_start")
 #: The interface of a pod.
 _POD_INTERFACE = "eth0"
 _LOOPBACK_INDEX = 1
+#: The numbers of the kernel for routes to addresses of the machine itself.
+_LOCAL_ROUTE, _LOCAL_TABLE, _HOST_SCOPE = 2, 255, 254
 
 
 class Bridge:
@@ -45,6 +47,16 @@ class Bridge:
                 found = ip.link_lookup(ifname=self.name)
             ip.addr("replace", index=found[0], address=str(gateway(subnet)), prefixlen=subnet.prefixlen)
             ip.link("set", index=found[0], state="up")
+            # Every address of a Service is one of the machine, which refuses connections that nothing else handles.
+            ip.route(
+                "replace",
+                type=_LOCAL_ROUTE,
+                table=_LOCAL_TABLE,
+                scope=_HOST_SCOPE,
+                dst=str(cluster_ips(subnet)),
+                prefsrc=str(gateway(subnet)),
+                oif=found[0],
+            )
 
     def connect_outside(self, subnet: IPv4Network) -> str:
         """Lets pods reach what the machine reaches. Returns why that is not possible, or an empty string."""

@@ -18,7 +18,7 @@ from launcher.node.network.host_ports import HostPortForwarder, host_ports, unsu
 from launcher.node.network.pod_addresses import PodAddresses
 from launcher.node.network.pod_network import PodSandbox, family_of
 from launcher.node.network.resolv_conf import usable_resolv_conf
-from launcher.node.network.subnet import gateway
+from launcher.node.network.subnet import cluster_ips, gateway
 from launcher.node.pods.pod_spec import full_name, uid_of
 from launcher.store.interface import Object
 
@@ -72,6 +72,10 @@ class IsolatedPodNetwork:
     @property
     def gateway(self) -> str:
         return str(gateway(self.subnet))
+
+    @property
+    def cluster_ips(self) -> IPv4Network:
+        return cluster_ips(self.subnet)
 
     async def open(self) -> None:
         """Connects the bridge to the outside, if that is possible. Raises Unavailable."""

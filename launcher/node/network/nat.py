@@ -48,7 +48,8 @@ def add_rules(table: str, bridge: str, subnet: IPv4Network) -> None:
             "add",
             table=table,
             chain="guard",
-            expressions=(_is_in(subnet, _DESTINATION), foreign, verdict(code=_DROP)),
+            # The addresses of Services included.
+            expressions=(_is_in(subnet.supernet(), _DESTINATION), foreign, verdict(code=_DROP)),
         )
         nft.commit()
         # The batch is not acknowledged; it is applied as a whole or not at all.

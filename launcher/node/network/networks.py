@@ -194,7 +194,7 @@ def _remove_if_unused(file: Path) -> None:
         if not bridge.is_in_use():
             bridge.remove()
             check_bridge(file.stem).remove()
-            file.unlink()
+            file.unlink(missing_ok=True)
     except BlockingIOError:
         return
     finally:

@@ -8,6 +8,7 @@ import asyncio
 import socket
 from collections.abc import Sequence
 from dataclasses import dataclass
+from ipaddress import IPv4Network
 from pathlib import Path
 from typing import Protocol
 
@@ -37,6 +38,11 @@ class PodNetwork(Protocol):
     @property
     def gateway(self) -> str:
         """The address of the machine for isolated pods; empty if no pod is isolated."""
+        ...
+
+    @property
+    def cluster_ips(self) -> IPv4Network:
+        """The range of the addresses of Services."""
         ...
 
     async def add(self, pod: Object, node_address: str) -> str:
@@ -80,6 +86,8 @@ class SharedPodNetwork:
     """All pods use the network of the machine, with the addresses of their nodes."""
 
     gateway = ""
+    #: Every user can listen on these addresses. Two launchers of a machine hardly choose the same one.
+    cluster_ips = IPv4Network("127.96.0.0/12")
 
     def __init__(self, reason: str = "") -> None:
         """*reason*: why pods are not isolated, although they should be."""

@@ -1,8 +1,8 @@
 """
 The lines of a hosts file for Services, pods and nodes.
 
-On a cluster a DNS server resolves these names. In local mode the name of a Service resolves to its pods themselves, so
-the port to connect to is the container's, whatever port the Service maps to it.
+On a cluster a DNS server resolves these names. The name of a Service resolves to its cluster IP, that of a headless one
+to its pods.
 """
 
 import ipaddress
@@ -10,6 +10,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from launcher.core.json_access import as_objects
 from launcher.core.names import KIND
 from launcher.core.pods.observed_pod import has_terminated, is_deleted
 from launcher.node.pods.hostname import DOMAIN, pod_names
@@ -42,6 +43,8 @@ class NamedService:
     selector: Mapping[str, str]
     #: Headless: its pods have names of their own.
     is_headless: bool
+    #: The address to which its name resolves; empty for those of its pods.
+    address: str
     #: publishNotReadyAddresses.
     includes_unready: bool
     #: The Framework that owns it; empty if none does.
@@ -81,9 +84,26 @@ def named_service(service: Object) -> NamedService | None:
         meta["namespace"],
         _texts(spec["selector"], "spec.selector"),
         spec.get("clusterIP") == "None",
+        _service_address(spec),
         bool(spec.get("publishNotReadyAddresses")),
         owning_framework(service),
     )
+
+
+def _service_address(spec: Mapping[str, Any]) -> str:
+    """
+    The cluster IP to which the name of the Service resolves; empty if it resolves to its pods.
+
+    In the network of the machine, the port of a pod cannot be that of another program too: a Service that maps no port
+    to another one resolves to its pods.
+    """
+    address = _text(spec.get("clusterIP") or "", "spec.clusterIP")
+    if address in ("", "None"):
+        return ""
+    maps_ports = any(
+        port.get("targetPort", port.get("port")) != port.get("port") for port in as_objects(spec.get("ports"))
+    )
+    return address if maps_ports or not ipaddress.ip_address(address).is_loopback else ""
 
 
 def _text(value: Any, field: str) -> str:
@@ -108,6 +128,9 @@ def hosts_lines(services: Iterable[NamedService], pods: Sequence[NamedPod]) -> I
     """A line for every name of a Service and every address that it resolves to."""
     by_label = _by_label(pods)
     for service in services:
+        if service.address:
+            yield from _lines(service.address, service.name, service.namespace)
+            continue
         endpoints = [pod for pod in _selected(service, by_label) if pod.is_ready or service.includes_unready]
         for address in dict.fromkeys(pod.address for pod in endpoints):
             yield from _lines(address, service.name, service.namespace)

@@ -217,7 +217,7 @@ SERVICE: Json = {
     "apiVersion": "v1",
     "kind": "Service",
     "metadata": {"name": "w"},
-    "spec": {"type": "ClusterIP"},
+    "spec": {"type": "ClusterIP", "ports": [{"port": 80}]},
 }
 NAMESPACE: Json = {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": "team"}}
 EVENT: Json = {"apiVersion": "v1", "kind": "Event", "metadata": {"name": "e"}}

@@ -132,7 +132,7 @@ def test_malformed_protobuf_is_rejected(data: bytes) -> None:
     [
         (f"{CORE}/configmaps", METADATA + entry(2, "k", "v"), "ConfigMap"),
         (f"{CORE}/secrets", METADATA + entry(2, "k", b"v"), "Secret"),
-        (f"{CORE}/services", METADATA + field(2, field(4, "ClusterIP")), "Service"),
+        (f"{CORE}/services", METADATA + field(2, field(1, field(3, 80)) + field(4, "ClusterIP")), "Service"),
         ("/api/v1/namespaces", field(1, field(1, "team")), "Namespace"),
     ],
 )

@@ -41,6 +41,7 @@ BAD_SERVICES = [
     pytest.param({"type": "ExternalName"}, "spec.externalName", id="an ExternalName without a name"),
     pytest.param({"externalName": "a_b"}, "spec.externalName", id="an alias that is no host name"),
     pytest.param({"ports": {"port": 80}}, "spec.ports", id="ports that are no list"),
+    pytest.param({"ports": []}, "spec.ports", id="no ports"),
     pytest.param({"ports": [{}]}, "spec.ports[0].port", id="a port without a number"),
     pytest.param({"ports": [{"port": 0}]}, "spec.ports[0].port", id="port 0"),
     pytest.param({"ports": [{"port": 65536}]}, "spec.ports[0].port", id="a port too high"),
@@ -63,6 +64,15 @@ BAD_SERVICES = [
         id="a port twice",
     ),
     pytest.param({"clusterIP": "none"}, "spec.clusterIP", id="an address"),
+    pytest.param({"clusterIP": "10.0.0.1"}, "spec.clusterIP", id="an address of another range"),
+    pytest.param(
+        {"clusterIP": "None", "type": "NodePort"}, "spec.clusterIP", id="a NodePort without an address"
+    ),
+    pytest.param(
+        {"ports": [{"port": 1, "nodePort": 80}], "type": "NodePort"},
+        "spec.ports[0].nodePort",
+        id="a node port",
+    ),
     pytest.param({"externalIPs": ["a"]}, "spec.externalIPs[0]", id="an external address"),
     pytest.param({"ipFamilies": ["ipv4"]}, "spec.ipFamilies[0]", id="an address family"),
     pytest.param({"publishNotReadyAddresses": "yes"}, "spec.publishNotReadyAddresses", id="a truth value"),
@@ -71,7 +81,9 @@ BAD_SERVICES = [
 
 @pytest.mark.parametrize(("spec", "field"), BAD_SERVICES)
 async def test_an_invalid_service_is_rejected(api: Api, spec: Json, field: str) -> None:
-    reported = (await api.post(f"{CORE}/services", a_service(**spec))).failure(422, "Invalid")
+    service = a_service(**({"ports": [{"port": 80}]} | spec))
+
+    reported = (await api.post(f"{CORE}/services", service)).failure(422, "Invalid")
 
     assert list(causes(reported)) == [field]
     (await api.get(f"{CORE}/services/a")).failure(404, "NotFound")
@@ -81,7 +93,7 @@ async def test_an_invalid_service_is_rejected(api: Api, spec: Json, field: str) 
     "spec",
     [
         pytest.param({"clusterIP": "None", "selector": {"app": "x"}}, id="headless without ports"),
-        pytest.param({"selector": None, "ports": None}, id="null is absent"),
+        pytest.param({"selector": None, "ports": None, "clusterIP": "None"}, id="null is absent"),
         pytest.param({"type": "ExternalName", "externalName": "db.example.com."}, id="an alias"),
         pytest.param(
             {
@@ -94,7 +106,8 @@ async def test_an_invalid_service_is_rejected(api: Api, spec: Json, field: str) 
                 "sessionAffinity": "ClientIP",
                 "ipFamilyPolicy": "PreferDualStack",
                 "ipFamilies": ["IPv4", "IPv6"],
-                "clusterIPs": ["10.0.0.1", "fd00::1"],
+                "clusterIP": "127.96.0.1",
+                "clusterIPs": ["127.96.0.1"],
             },
             id="every common field",
         ),
@@ -104,7 +117,24 @@ async def test_a_valid_service_is_stored_without_nulls(api: Api, spec: Json) -> 
     response = await api.post(f"{CORE}/services", a_service(**spec))
 
     assert response.status == 201, response.body
-    assert response.json()["spec"] == {name: value for name, value in spec.items() if value is not None}
+    present = {name: value for name, value in spec.items() if value is not None}
+    if spec.get("clusterIP") == "None":
+        present["clusterIPs"] = ["None"]
+    if "ports" in present:
+        present["ports"][1]["nodePort"] = response.json()["spec"]["ports"][1]["nodePort"]
+    assert response.json()["spec"] == {"type": "ClusterIP", "sessionAffinity": "None", **present}
+
+
+@pytest.mark.parametrize("address", ["127.96.0.2", "None"])
+async def test_the_address_of_a_service_cannot_be_changed(api: Api, address: str) -> None:
+    ports = [{"port": 80}]
+    before = (await api.post(f"{CORE}/services", a_service(ports=ports, clusterIP="127.96.0.1"))).json()
+
+    changed = await api.put(f"{CORE}/services/a", a_service(ports=ports, clusterIP=address))
+    omitted = await api.put(f"{CORE}/services/a", a_service(ports=ports))
+
+    assert causes(changed.failure(422, "Invalid")) == {"spec.clusterIP": "FieldValueInvalid"}
+    assert omitted.json() == before
 
 
 BAD_OBJECTS = [
@@ -155,7 +185,10 @@ async def test_an_invalid_core_object_is_rejected(
 async def test_the_name_of_a_namespace_or_service_is_part_of_host_names(
     api: Api, path: str, kind: str, name: str
 ) -> None:
-    obj = {**an_object(kind), "metadata": {"name": name}}
+    obj = {
+        **an_object(kind, spec={"clusterIP": "None"} if kind == "Service" else {}),
+        "metadata": {"name": name},
+    }
 
     reported = (await api.post(path, obj)).failure(422, "Invalid")
 

@@ -109,6 +109,23 @@ def test_pods_have_names_in_the_service_of_their_subdomain() -> None:
     assert lines([a_service(headless=False)], pods[:1]) == [all_names("127.0.0.2", "f")]
 
 
+@pytest.mark.parametrize(
+    ("cluster_ip", "target", "resolved"),
+    [
+        pytest.param("10.0.0.1", 80, "10.0.0.1", id="its address"),
+        pytest.param("127.96.0.1", "http", "127.96.0.1", id="its address, if it maps a port"),
+        pytest.param("127.96.0.1", 80, "127.0.0.2", id="its pods, whose port only they can listen on"),
+    ],
+)
+def test_the_name_of_a_service_resolves_to_its_address(
+    cluster_ip: str, target: int | str, resolved: str
+) -> None:
+    ports = [{"port": 80, "targetPort": target}, {"port": 81}]
+    service = a_service(headless=False, clusterIP=cluster_ip, ports=ports)
+
+    assert lines([service], [with_address(a_task())]) == [all_names(resolved, "f")]
+
+
 def test_each_task_may_have_its_service() -> None:
     services = [
         a_service(f"f-w-{n}", selector={"FC_FRAMEWORK_NAME": "f", "FC_TASK_INDEX": str(n)}) for n in range(3)

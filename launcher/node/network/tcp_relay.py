@@ -1,0 +1,31 @@
+"""Passes the bytes of a TCP connection on to another one."""
+
+import asyncio
+from collections.abc import Awaitable, Callable
+from contextlib import suppress
+
+_CHUNK_BYTES = 65536
+
+Connection = tuple[asyncio.StreamReader, asyncio.StreamWriter]
+#: Returns a connection to a port of an address. Raises OSError.
+Connect = Callable[[str, int], Awaitable[Connection]]
+
+
+async def relay(one: Connection, other: Connection) -> None:
+    """Copies both directions until each has ended, and closes both connections."""
+    await asyncio.gather(_copy(one[0], other[1]), _copy(other[0], one[1]))
+    for _, writer in (one, other):
+        writer.close()
+        with suppress(OSError):
+            await writer.wait_closed()
+
+
+async def _copy(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+    """Copies one direction of a connection; its end is passed on, and the other direction stays open."""
+    with suppress(OSError):
+        while data := await reader.read(_CHUNK_BYTES):
+            writer.write(data)
+            await writer.drain()
+    with suppress(OSError):
+        if writer.can_write_eof():
+            writer.write_eof()

@@ -1,0 +1,165 @@
+"""
+The service proxy of local mode, as kube-proxy on a cluster: connections to Services reach their ready pods.
+
+Node ports are forwarded by this process. So are cluster IPs, unless the network of the pods routes them.
+"""
+
+import asyncio
+import errno
+import logging
+from collections.abc import Iterator, Mapping
+from contextlib import suppress
+
+from launcher.core.events import ObjectEvent
+from launcher.node.network.tcp_relay import Connect
+from launcher.node.services.endpoints import (
+    TCP,
+    Endpoint,
+    ProxiedService,
+    SelectedPod,
+    ServicePort,
+    is_bound_by_pods,
+    proxied_service,
+    selected_pod,
+    service_ports,
+)
+from launcher.node.services.service_forwarder import ListenAddress, ServiceForwarder
+from launcher.store.backoff import wait_or_timeout
+from launcher.store.event_recorder import EventRecorder
+from launcher.store.informer import EventHandlerFuncs, SharedInformers
+from launcher.store.interface import PODS, SERVICES, Key, Object
+
+log = logging.getLogger(__name__)
+
+_COMPONENT = "service-proxy"
+_ANY = "0.0.0.0"  # noqa: S104  # node ports are those of all addresses of the machine
+#: Changes within this time are handled together.
+_COALESCE_SECONDS = 0.02
+#: The largest part of the time that is spent on changes.
+_MAX_SHARE = 0.1
+#: Another program may have released a port.
+_RETRY_SECONDS = 5.0
+
+
+class ServiceProxy:
+    """Keeps the forwarded ports equal to the Services and pods of the store."""
+
+    def __init__(self, informers: SharedInformers, connect: Connect, events: EventRecorder) -> None:
+        self._forwarder, self._events = ServiceForwarder(connect), events
+        services = EventHandlerFuncs(self._upsert_service, self._delete_service)
+        pods = EventHandlerFuncs(self._upsert_pod, self._delete_pod)
+        self._informers = (
+            informers.add_event_handler(SERVICES, services, component=_COMPONENT),
+            informers.add_event_handler(PODS, pods, component=_COMPONENT),
+        )
+        self._services: dict[Key, ProxiedService] = {}
+        #: By namespace and name.
+        self._pods: dict[str, dict[str, SelectedPod]] = {}
+        self._changed = asyncio.Event()
+        #: The messages that were recorded for addresses at which nothing listens.
+        self._reported: Mapping[ListenAddress, str] = {}
+
+    async def run(self) -> None:
+        """Applies changes until cancelled; then no port is forwarded."""
+        for informer in self._informers:
+            await informer.synced.wait()
+        clock = asyncio.get_running_loop().time
+        try:
+            while True:
+                await self._wait_for_change()
+                await asyncio.sleep(_COALESCE_SECONDS)
+                self._changed.clear()
+                started_at = clock()
+                await self._sync()
+                await asyncio.sleep((clock() - started_at) / _MAX_SHARE)
+        finally:
+            self._forwarder.close()
+
+    async def _wait_for_change(self) -> None:
+        if self._reported:
+            await wait_or_timeout(self._changed, _RETRY_SECONDS)
+        else:
+            await self._changed.wait()
+
+    # Changes
+
+    def _upsert_service(self, key: Key, service: Object) -> None:
+        new = proxied_service(service)
+        if new is None:
+            self._delete_service(key)
+        elif self._services.get(key) != new:
+            self._services[key] = new
+            self._changed.set()
+
+    def _delete_service(self, key: Key) -> None:
+        if self._services.pop(key, None) is not None:
+            self._changed.set()
+
+    def _upsert_pod(self, key: Key, pod: Object) -> None:
+        self._set_pod(key, selected_pod(pod))
+
+    def _delete_pod(self, key: Key) -> None:
+        self._set_pod(key, None)
+
+    def _set_pod(self, key: Key, pod: SelectedPod | None) -> None:
+        namespace, name = key
+        pods = self._pods.setdefault(namespace, {})
+        before = pods.pop(name, None)
+        if pod is not None:
+            pods[name] = pod
+        if not pods:
+            del self._pods[namespace]
+        versions = [each for each in (before, pod) if each is not None]
+        if before != pod and any(
+            service.selects(version)
+            for service in self._services.values()
+            if service.key[0] == namespace
+            for version in versions
+        ):
+            self._changed.set()
+
+    # Ports
+
+    async def _sync(self) -> None:
+        ports = list(self._ports())
+        endpoints: dict[ListenAddress, tuple[Endpoint, ...]] = {}
+        services: dict[ListenAddress, Key] = {}
+        for port in ports:
+            for address in _listen_addresses(port):
+                endpoints[address], services[address] = port.endpoints, port.service
+        errors = await self._forwarder.replace(endpoints)
+        messages = {address: _message(address, error) for address, error in errors.items()}
+        for address in messages:
+            if self._reported.get(address) != messages[address]:
+                self._report(services[address], messages[address])
+        self._reported = messages
+
+    def _ports(self) -> Iterator[ServicePort]:
+        for service in self._services.values():
+            yield from service_ports(service, self._pods.get(service.key[0], {}).values())
+
+    def _report(self, key: Key, message: str) -> None:
+        log.warning("port of a Service not forwarded", extra={"service": key, "error": message})
+        with suppress(KeyError):  # it was deleted meanwhile
+            metadata = {"namespace": key[0], "name": key[1], "uid": self._services[key].uid}
+            service = {"apiVersion": SERVICES.api_version, "kind": SERVICES.kind, "metadata": metadata}
+            self._events.record(service, [ObjectEvent("ListenFailed", message, warning=True)])
+
+
+def _listen_addresses(port: ServicePort) -> Iterator[ListenAddress]:
+    """Where this process listens for the port: nowhere without endpoints, so that connections are refused."""
+    if port.protocol != TCP or not port.endpoints:
+        return
+    if not is_bound_by_pods(port):
+        yield ListenAddress(port.cluster_ip, port.port)
+    if port.node_port:
+        yield ListenAddress(_ANY, port.node_port)
+
+
+def _message(address: ListenAddress, error: OSError) -> str:
+    reasons = {
+        errno.EACCES: "only root can listen on a port below 1024: use a higher port, or the port of the pod",
+        errno.EADDRINUSE: "another program listens on it: end that program, or choose another port",
+    }
+    reason = reasons.get(error.errno or 0, error.strerror)
+    return f"Connections to {address.host}:{address.port} do not reach the pods: {reason}."

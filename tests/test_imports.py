@@ -11,6 +11,8 @@ PACKAGE = Path(launcher.__file__).parent
 DEFERRED = {
     # jsonschema, to explain why an object is invalid.
     "core/validation/schema.py": {"launcher.core.validation.schema_explainer"},
+    # h2, for gRPC probes.
+    "node/agent/handler_runner.py": {"launcher.node.agent.grpc_health"},
     # kubernetes_asyncio, to read a kubeconfig.
     "wiring/kubernetes.py": {"launcher.store.kubernetes.kubeconfig"},
     # pyroute2 for isolated pods, and aiodocker for --runtime docker.

@@ -133,9 +133,6 @@ def _refuse_unsupported(spec: Mapping[str, Any]) -> None:
         raise StartFailed(
             _REASON, "volumeDevices: raw devices are not supported in local mode: mount a volume"
         )
-    for probe in ("startupProbe", "livenessProbe", "readinessProbe"):
-        if (spec.get(probe) or {}).get("grpc"):
-            raise StartFailed(_REASON, f"{probe}.grpc is not supported: use exec, httpGet or tcpSocket")
 
 
 def _mounts(spec: Mapping[str, Any], files: HostFiles, variables: Mapping[str, str]) -> Sequence[Mount]:

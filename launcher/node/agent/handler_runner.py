@@ -44,7 +44,7 @@ class HandlerRunner:
     network: PodNetwork = field(default_factory=SharedPodNetwork)
 
     async def run_action(self, action: Mapping[str, Any], limit_seconds: float) -> HandlerResult:
-        """Runs the action: ``exec``, ``httpGet``, ``tcpSocket`` or ``sleep``."""
+        """Runs the action: ``exec``, ``httpGet``, ``tcpSocket``, ``grpc`` or ``sleep``."""
         try:
             if (spec := action.get("exec")) is not None:
                 return await self._execute(spec.get("command") or [], limit_seconds)
@@ -52,12 +52,14 @@ class HandlerRunner:
                 return await self._http_get(spec, limit_seconds)
             if (spec := action.get("tcpSocket")) is not None:
                 return await self._connect(spec, limit_seconds)
+            if (spec := action.get("grpc")) is not None:
+                return await self._check_grpc_health(spec, limit_seconds)
             if (spec := action.get("sleep")) is not None:
                 await asyncio.sleep(min(float(spec.get("seconds") or 0), limit_seconds))
                 return HandlerResult(True)
         except Unavailable as error:
             return HandlerResult(False, str(error))
-        return HandlerResult(False, "unsupported action: use exec, httpGet or tcpSocket")
+        return HandlerResult(False, "unsupported action: use exec, httpGet, tcpSocket or grpc")
 
     async def _execute(self, argv: list[str], limit_seconds: float) -> HandlerResult:
         if not argv:
@@ -124,6 +126,27 @@ class HandlerRunner:
             return HandlerResult(False, str(error))
         writer.close()
         return HandlerResult(True)
+
+    async def _check_grpc_health(self, spec: Mapping[str, Any], limit_seconds: float) -> HandlerResult:
+        # Imported here, because few containers need h2.
+        from launcher.node.agent.grpc_health import HealthCheckFailed, health_status
+
+        authority = f"{_host({}, self.address)}:{spec['port']}"
+        writer: asyncio.StreamWriter | None = None
+        try:
+            async with asyncio.timeout(limit_seconds):
+                reader, writer = await connect(self.network, self.address, spec["port"])
+                status = await health_status(
+                    reader, writer, authority, spec.get("service") or "", _USER_AGENT
+                )
+        except TimeoutError:
+            return _timed_out(limit_seconds)
+        except (OSError, HealthCheckFailed) as error:
+            return HandlerResult(False, str(error))
+        finally:
+            if writer is not None:
+                writer.close()
+        return HandlerResult(status == "SERVING", f'service unhealthy (responded with "{status}")')
 
     def _port(self, spec: Mapping[str, Any]) -> int:
         """The port, which may be given by its name. Raises ValueError."""

@@ -153,19 +153,6 @@ def test_a_probe_that_times_out_has_failed(tmp_path: Path) -> None:
     in_virtual_time(scenario, tmp_path)
 
 
-def test_an_unsupported_probe_is_rejected(tmp_path: Path) -> None:
-    async def scenario(harness: NodeAgentHarness) -> None:
-        async with harness.agent():
-            probe = {"grpc": {"port": 1}}
-            await harness.create(a_pod("p", a_container("main", "sleep", "9", livenessProbe=probe)))
-            [event] = await harness.events("Failed")
-
-        assert "livenessProbe.grpc" in event
-        assert harness.runtime.configs == []
-
-    in_virtual_time(scenario, tmp_path)
-
-
 def test_readiness_survives_a_restart_of_the_agent(tmp_path: Path) -> None:
     async def scenario(harness: NodeAgentHarness) -> None:
         probe = {"exec": {"command": ["true"]}, "initialDelaySeconds": 30}

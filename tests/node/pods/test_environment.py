@@ -261,7 +261,6 @@ def test_run_as_non_root_rejects_root() -> None:
     ("more", "message"),
     [
         ({"volumeDevices": [{}]}, "volumeDevices"),
-        ({"startupProbe": {"grpc": {"port": 1}}}, "startupProbe.grpc"),
         ({"volumeMounts": [{"name": "none", "mountPath": "/x"}]}, 'no volume of the pod is named "none"'),
     ],
 )

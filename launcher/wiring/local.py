@@ -325,7 +325,7 @@ class _Components:
                 informers,
                 [node.name for node in settings.nodes],
             ),
-            ServiceProxy(informers, asyncio.open_connection, agent_events),
+            ServiceProxy(informers, network, agent_events),
             # Last: their handlers expect running components.
             informers,
         )

@@ -2,11 +2,11 @@
 
 import asyncio
 from collections.abc import Sequence
-from contextlib import suppress
 from dataclasses import dataclass
 
 from launcher.core.errors import Unavailable
 from launcher.node.network.pod_network import PodNetwork, connect
+from launcher.node.network.tcp_relay import relay
 from launcher.node.network.udp_forwarder import UdpForwarder
 from launcher.node.pods.pod_spec import containers_of
 from launcher.store.interface import Object
@@ -14,7 +14,6 @@ from launcher.store.interface import Object
 _ANY = "0.0.0.0"  # noqa: S104  # that of Kubernetes for a port without hostIP
 #: The protocols whose ports are forwarded.
 _PROTOCOLS = ("TCP", "UDP")
-_CHUNK_BYTES = 65536
 _CONNECT_SECONDS = 10.0
 
 
@@ -93,25 +92,10 @@ class HostPortForwarder:
         async def forward(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
             try:
                 async with asyncio.timeout(_CONNECT_SECONDS):
-                    pod_reader, pod_writer = await connect(self._network, address, port.container_port)
+                    connection = await connect(self._network, address, port.container_port)
             except (OSError, TimeoutError, Unavailable):
                 writer.close()
                 return
-            await asyncio.gather(_copy(reader, pod_writer), _copy(pod_reader, writer))
-            for each in (writer, pod_writer):
-                each.close()
-                with suppress(OSError):
-                    await each.wait_closed()
+            await relay((reader, writer), connection)
 
         return await asyncio.start_server(forward, port.host, port.port)
-
-
-async def _copy(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-    """Copies one direction of a connection; its end is passed on, and the other direction stays open."""
-    with suppress(OSError):
-        while data := await reader.read(_CHUNK_BYTES):
-            writer.write(data)
-            await writer.drain()
-    with suppress(OSError):
-        if writer.can_write_eof():
-            writer.write_eof()

@@ -149,12 +149,16 @@ class IsolatedPodNetwork:
 
     async def open_socket(self, address: str, uid: str = "", kind: int = socket.SOCK_STREAM) -> socket.socket:
         family = family_of(address)
-        if not uid and (family is socket.AF_INET6 or IPv4Address(address) not in self.subnet):
+        if not uid and (family is socket.AF_INET6 or not self._is_inside(address)):
             return socket.socket(family, kind)
         try:
             return await asyncio.to_thread(self._bridge.open_socket, uid, family, kind)
         except OSError as error:
             raise Unavailable(f"pod network: {error}") from error
+
+    def _is_inside(self, address: str) -> bool:
+        """Whether the address is that of a pod or of a Service."""
+        return any(IPv4Address(address) in network for network in (self.subnet, self.cluster_ips))
 
     def pod_uids(self) -> Sequence[str]:
         return self._addresses.pod_uids()

@@ -1,14 +1,11 @@
 """Passes the bytes of a TCP connection on to another one."""
 
 import asyncio
-from collections.abc import Awaitable, Callable
 from contextlib import suppress
 
-_CHUNK_BYTES = 65536
+from launcher.node.network.pod_network import Connection
 
-Connection = tuple[asyncio.StreamReader, asyncio.StreamWriter]
-#: Returns a connection to a port of an address. Raises OSError.
-Connect = Callable[[str, int], Awaitable[Connection]]
+_CHUNK_BYTES = 65536
 
 
 async def relay(one: Connection, other: Connection) -> None:

@@ -2,10 +2,13 @@
 
 import asyncio
 import random
+import socket
 from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
-from launcher.node.network.tcp_relay import Connect, Connection, relay
+from launcher.core.errors import Unavailable
+from launcher.node.network.pod_network import Connection, PodNetwork, connect
+from launcher.node.network.tcp_relay import relay
 from launcher.node.services.endpoints import Endpoint
 
 _CONNECT_SECONDS = 10.0
@@ -21,23 +24,23 @@ class ListenAddress(NamedTuple):
 class ServiceForwarder:
     """Listens on the ports of Services that have endpoints, so that connections to others are refused."""
 
-    def __init__(self, connect: Connect) -> None:
-        self._connect = connect
+    def __init__(self, network: PodNetwork) -> None:
+        self._network = network
         self._servers: dict[ListenAddress, asyncio.Server] = {}
         self._endpoints: Mapping[ListenAddress, Sequence[Endpoint]] = {}
 
     async def replace(
         self, endpoints: Mapping[ListenAddress, Sequence[Endpoint]]
-    ) -> Mapping[ListenAddress, OSError]:
+    ) -> Mapping[ListenAddress, OSError | Unavailable]:
         """Listens at these addresses only. Open connections continue. Returns the addresses that are not available."""
         self._endpoints = endpoints
         for address in self._servers.keys() - endpoints.keys():
             self._servers.pop(address).close()
-        errors: dict[ListenAddress, OSError] = {}
+        errors: dict[ListenAddress, OSError | Unavailable] = {}
         for address in endpoints.keys() - self._servers.keys():
             try:
                 self._servers[address] = await self._listen(address)
-            except OSError as error:
+            except (OSError, Unavailable) as error:
                 errors[address] = error
         return errors
 
@@ -55,14 +58,21 @@ class ServiceForwarder:
             else:
                 await relay((reader, writer), connection)
 
-        return await asyncio.start_server(forward, address.host, address.port)
+        listener = await self._network.open_socket(address.host)
+        try:
+            listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+            listener.bind(address)
+            return await asyncio.start_server(forward, sock=listener)
+        except BaseException:
+            listener.close()
+            raise
 
     async def _connect_to_any(self, endpoints: Sequence[Endpoint]) -> Connection | None:
         """A connection to one of the endpoints in random order; None if all fail."""
         for endpoint in random.sample(endpoints, len(endpoints)):
             try:
                 async with asyncio.timeout(_CONNECT_SECONDS):
-                    return await self._connect(endpoint.address, endpoint.port)
-            except OSError:  # TimeoutError included
+                    return await connect(self._network, endpoint.address, endpoint.port)
+            except (OSError, Unavailable):  # TimeoutError is an OSError
                 continue
         return None

@@ -1,7 +1,7 @@
 """
 The service proxy of local mode, as kube-proxy on a cluster: connections to Services reach their ready pods.
 
-Node ports are forwarded by this process. So are cluster IPs, unless the network of the pods routes them.
+Cluster IPs and node ports are forwarded by this process.
 """
 
 import asyncio
@@ -10,8 +10,9 @@ import logging
 from collections.abc import Iterator, Mapping
 from contextlib import suppress
 
+from launcher.core.errors import Unavailable
 from launcher.core.events import ObjectEvent
-from launcher.node.network.tcp_relay import Connect
+from launcher.node.network.pod_network import PodNetwork
 from launcher.node.services.endpoints import (
     TCP,
     Endpoint,
@@ -44,8 +45,8 @@ _RETRY_SECONDS = 5.0
 class ServiceProxy:
     """Keeps the forwarded ports equal to the Services and pods of the store."""
 
-    def __init__(self, informers: SharedInformers, connect: Connect, events: EventRecorder) -> None:
-        self._forwarder, self._events = ServiceForwarder(connect), events
+    def __init__(self, informers: SharedInformers, network: PodNetwork, events: EventRecorder) -> None:
+        self._forwarder, self._events = ServiceForwarder(network), events
         services = EventHandlerFuncs(self._upsert_service, self._delete_service)
         pods = EventHandlerFuncs(self._upsert_pod, self._delete_pod)
         self._informers = (
@@ -156,10 +157,11 @@ def _listen_addresses(port: ServicePort) -> Iterator[ListenAddress]:
         yield ListenAddress(_ANY, port.node_port)
 
 
-def _message(address: ListenAddress, error: OSError) -> str:
+def _message(address: ListenAddress, error: OSError | Unavailable) -> str:
     reasons = {
         errno.EACCES: "only root can listen on a port below 1024: use a higher port, or the port of the pod",
         errno.EADDRINUSE: "another program listens on it: end that program, or choose another port",
     }
-    reason = reasons.get(error.errno or 0, error.strerror)
+    number = error.errno if isinstance(error, OSError) else None
+    reason = reasons.get(number or 0, str(error))
     return f"Connections to {address.host}:{address.port} do not reach the pods: {reason}."

@@ -6,6 +6,7 @@ from contextlib import AsyncExitStack, asynccontextmanager
 
 import pytest
 
+from launcher.node.network.pod_network import SharedPodNetwork
 from launcher.node.services.endpoints import Endpoint
 from launcher.node.services.service_forwarder import ListenAddress, ServiceForwarder
 from tests.cluster.ports import free_port
@@ -37,7 +38,7 @@ async def call(address: ListenAddress, data: bytes = b"") -> bytes:
 
 @pytest.fixture
 async def forwarder() -> AsyncIterator[ServiceForwarder]:
-    forwarder = ServiceForwarder(asyncio.open_connection)
+    forwarder = ServiceForwarder(SharedPodNetwork())
     yield forwarder
     forwarder.close()
 

@@ -38,6 +38,12 @@ async def runtime(request: pytest.FixtureRequest, tmp_path: Path) -> AsyncIterat
         yield real
 
 
+@pytest.fixture
+async def real_runtime(request: pytest.FixtureRequest, tmp_path: Path) -> AsyncIterator[RuntimeService]:
+    async with ContractRuntimes(request, tmp_path / "data").open() as real:
+        yield real
+
+
 async def ended(runtime: RuntimeService, run: RunId = ONE) -> ContainerRun:
     """Waits until the end of the run is reported, and returns it."""
     async with asyncio.timeout(LIMIT):
@@ -142,6 +148,17 @@ async def test_a_session_returns_the_exit_code_of_its_command(
         await session.close()
 
     assert codes == [(0, b""), (1, b"")]
+
+
+@pytest.mark.parametrize("real_runtime", ENGINES, indirect=True)
+async def test_a_gpu_that_the_engine_cannot_create_is_an_error(
+    real_runtime: RuntimeService, tmp_path: Path
+) -> None:
+    # Podman 5.4 and newer look for it in the CDI specifications of the machine.
+    with pytest.raises(StartFailed, match=r"could not select device driver|use Podman 5\.4|CDI"):
+        await real_runtime.start_container(a_config(tmp_path, "true", gpus=["0"]))
+
+    assert ONE not in real_runtime.list_containers()
 
 
 async def test_the_sandbox_of_a_pod_is_run_once_and_removed(runtime: RuntimeService) -> None:

@@ -111,7 +111,7 @@ def _host_config(config: ContainerConfig, hidden: Sequence[Path], *, podman: boo
     if confinement.no_new_privileges:
         host["SecurityOpt"] = ["no-new-privileges"]
     if config.gpus:
-        host |= _gpu_devices(config.gpus, cdi=podman)
+        host |= _gpu_requests(config.gpus, podman=podman)
     return host
 
 
@@ -123,9 +123,9 @@ def _network_mode(config: ContainerConfig, *, podman: bool) -> str:
     return f"container:{sandbox_name(config.id.partition('.')[0])}"
 
 
-def _gpu_devices(gpus: Sequence[str], *, cdi: bool) -> Json:
-    if cdi:
-        return {"Devices": [{"PathOnHost": f"nvidia.com/gpu={index}"} for index in gpus]}
+def _gpu_requests(gpus: Sequence[str], *, podman: bool) -> Json:
+    if podman:
+        return {"DeviceRequests": [{"Driver": "cdi", "DeviceIDs": [f"nvidia.com/gpu={gpu}" for gpu in gpus]}]}
     return {
         "DeviceRequests": [{"Driver": "nvidia", "DeviceIDs": list(gpus), "Capabilities": [["gpu"]]}],
     }

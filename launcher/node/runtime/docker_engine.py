@@ -29,6 +29,8 @@ _CONNECT_SECONDS = 5.0
 #: Engines serve older versions too: this one is served by Docker 20.10 and later, and by Podman 4 and later.
 _API_VERSION = "v1.41"
 _PODMAN = "Libpod"
+#: The first version whose Docker API creates CDI devices.
+_PODMAN_WITH_GPUS = (5, 4)
 #: The status in aiodocker's errors that are not responses of the engine.
 _NOT_CONNECTED = 900
 
@@ -114,6 +116,12 @@ class DockerEngine:
             return "the launcher does not run as root"
         if not self.is_podman and not has_pause_program():
             return f"there is no sandbox program for {platform.machine()} processors"
+        return ""
+
+    def why_without_gpus(self) -> str:
+        """Why it ignores requests for GPUs; empty if it creates them, or rejects the container."""
+        if self.is_podman and tuple(map(int, self.version.split(".")[:2])) < _PODMAN_WITH_GPUS:
+            return f"Podman {self.version} ignores GPUs in requests of its API: use Podman 5.4 or newer, or Docker"
         return ""
 
     async def close(self) -> None:

@@ -26,7 +26,9 @@ from launcher.node.container_runtime import (
     PodSandboxConfig,
     ResourceUsage,
     RunId,
+    StartFailed,
 )
+from launcher.node.pods.gpus import GPU_RESOURCE
 from launcher.node.runtime.docker_container import (
     IMAGE_REF,
     INSTANCE,
@@ -184,6 +186,8 @@ class DockerRuntime:
     async def _start(self, config: ContainerConfig) -> ContainerRun:
         """Starts the container, unless an earlier call has, and returns its run."""
         name = container_name(config.id)
+        if config.gpus and (reason := self._engine.why_without_gpus()):
+            raise StartFailed("CreateContainerConfigError", f"{GPU_RESOURCE}: {reason}")
         options = create_options(config, self._instance, self._hidden, podman=self._engine.is_podman)
         try:
             container = await self._engine.create(name, options)

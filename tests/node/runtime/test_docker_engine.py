@@ -24,6 +24,21 @@ def test_a_missing_container_is_recognized(error: EngineError, expected: bool) -
 
 
 @pytest.mark.parametrize(
+    ("server", "has_gpus"),
+    [
+        ("Docker/20.10.24", True),
+        ("Libpod/4.9.3", False),
+        ("Libpod/5.4.0 (linux)", True),
+        ("Libpod/5.10.1", True),
+    ],
+)
+def test_podman_before_5_4_ignores_requests_for_gpus(server: str, has_gpus: bool) -> None:
+    client: Any = None
+
+    assert bool(DockerEngine("unix:///run", client, server).why_without_gpus()) is not has_gpus
+
+
+@pytest.mark.parametrize(
     ("url", "server", "machine", "reason"),
     [
         pytest.param("unix:///run", "Docker/20.10.24", "x86_64", "", id="Docker of this machine"),

@@ -1,6 +1,6 @@
 """Launchers in local mode that use a container engine."""
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 
 import pytest
@@ -18,12 +18,12 @@ def serve_with(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Serv
     servers: list[Server] = []
     used: list[EngineProcess] = []
 
-    def start(engine: EngineProcess, *flags: str) -> Server:
+    def start(engine: EngineProcess, *flags: str, under: Sequence[str] = ()) -> Server:
         monkeypatch.setenv("DOCKER_HOST", engine.url)
         directory = tmp_path / f"server{len(servers)}"
         directory.mkdir()
         used.append(engine)
-        servers.append(Server(directory, "--runtime=docker", *flags))
+        servers.append(Server(directory, "--runtime=docker", *flags, under=under))
         return servers[-1]
 
     yield start

@@ -8,7 +8,7 @@ import signal
 import socket
 import subprocess
 import tempfile
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from http.client import HTTPConnection
 from pathlib import Path
@@ -24,9 +24,9 @@ _MAX_OPEN_FILES = 20_000
 class EngineProcess:
     """A container engine. Its containers continue when it is killed, until ``close``."""
 
-    def __init__(self, kind: str, registries: str = "") -> None:
-        """*registries*: the content of Podman's registries.conf."""
-        self.kind = kind
+    def __init__(self, kind: str, registries: str = "", under: Sequence[str] = ()) -> None:
+        """*registries*: the content of Podman's registries.conf; *under*: runs Podman as another user."""
+        self.kind, self._under = kind, under
         # The path of a socket is limited to 108 bytes.
         self.directory = Path(tempfile.mkdtemp(prefix="engine-", dir="/tmp"))
         self.socket = self.directory / "s"
@@ -76,7 +76,13 @@ class EngineProcess:
             "CONTAINERS_CONF": f"{directory}/containers.conf",
             "CONTAINERS_REGISTRIES_CONF": f"{directory}/registries.conf",
         }
-        return ["podman", *roots, "system", "service", "--time=0", self.url], environment
+        if self._under:
+            environment |= {
+                "CONTAINERS_STORAGE_CONF": f"{directory}/storage.conf",
+                "HOME": f"{directory}/home",
+                "XDG_RUNTIME_DIR": f"{directory}/home",
+            }
+        return [*self._under, "podman", *roots, "system", "service", "--time=0", self.url], environment
 
     def _configure_podman(self, registries: str) -> None:
         files = min(_MAX_OPEN_FILES, resource.getrlimit(resource.RLIMIT_NOFILE)[1])
@@ -85,6 +91,8 @@ class EngineProcess:
             '[engine]\nruntime="runc"\ncgroup_manager="cgroupfs"\nevents_logger="file"\n'
         )
         (self.directory / "registries.conf").write_text(registries)
+        (self.directory / "storage.conf").write_text('[storage]\ndriver="overlay"\n')
+        (self.directory / "home").mkdir(mode=0o700)
 
     def _accepts(self) -> bool:
         assert self._process is not None
@@ -160,7 +168,8 @@ class EngineProcess:
     def close(self) -> None:
         """Ends the engine and all of its containers, and removes its files."""
         self.kill()
-        for pid in self._processes():
+        pause = self.directory / "tmp/pause.pid"  # it keeps the namespaces of a user's Podman
+        for pid in (*self._processes(), *([int(pause.read_text())] if pause.exists() else [])):
             with suppress(ProcessLookupError):
                 os.kill(pid, signal.SIGKILL)
         for mount_point in sorted(mounts_below(self.directory), reverse=True):

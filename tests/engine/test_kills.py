@@ -22,6 +22,7 @@ from tests.engine.engines import EngineProcess
 from tests.engine.fixtures import ENGINES, Engines
 from tests.eventually import until
 from tests.local.server import FRAMEWORKS, PODS, Server, ended
+from tests.pod_networks import left_behind
 
 pytestmark = pytest.mark.engine
 
@@ -98,9 +99,12 @@ def delete_completed(server: Server, name: str) -> None:
     server.delete(f"{FRAMEWORKS}/{name}")
 
 
-def wait_until_nothing_is_left(server: Server, engine: EngineProcess) -> None:
+def end_with_nothing_left(server: Server, engine: EngineProcess) -> None:
+    """Stops the launcher when nothing of its pods is left."""
     until(lambda: not server.get(PODS)["items"], "every pod is deleted")
     until(lambda: not engine.containers(), "every container is removed")
+    server.stop()
+    assert left_behind(server.data) == []
 
 
 @pytest.mark.timeout(120 + LAUNCHER_KILLS * SECONDS_PER_KILL)
@@ -126,7 +130,7 @@ def test_no_task_is_lost_doubled_or_left_behind_when_the_launcher_is_killed(
         delete_completed(server, name)
 
     assert instances(tmp_path) == {task: [ALL_STEPS] for task in tasks_of(names)}
-    wait_until_nothing_is_left(server, engine)
+    end_with_nothing_left(server, engine)
 
 
 @pytest.mark.timeout(120 + ENGINE_KILLS * SECONDS_PER_KILL)
@@ -155,5 +159,5 @@ def test_no_task_is_lost_or_left_behind_when_the_engine_is_killed(
     assert lost_or_doubled(tmp_path, names) == []
     for name in names:
         server.delete(f"{FRAMEWORKS}/{name}")
-    wait_until_nothing_is_left(server, engine)
+    end_with_nothing_left(server, engine)
     until(lambda: not engine.container_processes(), "every process of a container has ended")

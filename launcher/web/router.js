@@ -16,6 +16,7 @@
 
 import { announce, h, replace } from "./dom.js";
 import { ApiError } from "./api.js";
+import { setConnection } from "./live.js";
 
 const ROUTES = [
   ["frameworks", () => import("./pages/frameworks.js")],
@@ -145,6 +146,8 @@ function showError(main, error) {
   if (error?.name === "AbortError") return;
   const known = error instanceof ApiError;
   if (!known) console.error(error);
+  // A page that is not shown has no stream; the launcher has responded.
+  else if (error.status) setConnection("live");
   const heading = known && error.status === 404 ? "Not found" : known && error.status === 403 ? "Not allowed" : "This page cannot be shown";
   replace(
     main,

@@ -54,6 +54,13 @@ def test_the_list_is_accessible(dashboard: DashboardTab, server: Server) -> None
     assert dashboard.violations() == []
 
 
+def test_a_launcher_that_has_rejected_a_page_is_connected(dashboard: DashboardTab) -> None:
+    dashboard.open("frameworks/default/missing")
+    dashboard.heading("Not found")
+
+    expect(dashboard.page.locator("#connection")).to_have_text("Live")
+
+
 @pytest.mark.parametrize("path", ["nothing", "frameworks/default/missing"])
 def test_a_page_that_does_not_exist_links_to_the_list(dashboard: DashboardTab, path: str) -> None:
     dashboard.open(path)

@@ -7,6 +7,8 @@ from tests.browser.samples import framework
 from tests.eventually import until
 from tests.local.server import FRAMEWORKS, Server
 
+TFJOBS = "/apis/kubeflow.org/v1/namespaces/default/tfjobs"
+
 
 def confirm(dashboard: DashboardTab, action: str, command: str, label: str | None = None) -> None:
     """Clicks the button of *action*, checks the shown command, and confirms."""
@@ -51,6 +53,22 @@ def test_a_completed_framework_is_run_again_and_deleted(dashboard: DashboardTab,
     confirm(dashboard, "Delete", "launcher delete again")
 
     expect(dashboard.page.get_by_text("This Framework was deleted.")).to_be_visible()
+
+
+def test_the_framework_of_a_job_is_deleted_with_the_job(dashboard: DashboardTab, server: Server) -> None:
+    container = {"name": "tensorflow", "image": "train", "command": ["sleep", "600"]}
+    worker = {"replicas": 1, "template": {"spec": {"containers": [container]}}}
+    job = {"apiVersion": "kubeflow.org/v1", "kind": "TFJob", "metadata": {"name": "owner"}}
+    server.post(TFJOBS, {**job, "spec": {"tfReplicaSpecs": {"Worker": worker}}})
+    until(lambda: server.framework("owner").get("status"), "the Framework of the job")
+    dashboard.open("frameworks/default/owner")
+    dashboard.state(dashboard.page.locator(".head-badge"), "Running")
+
+    # Its controller would revert any other change.
+    expect(dashboard.page.locator(".page-head").get_by_role("button")).to_have_text(["Stop", "Delete"])
+    confirm(dashboard, "Delete", "TFJob owner owns this Framework")
+
+    until(lambda: server.get(f"{TFJOBS}/owner")["kind"] == "Status", "the job is deleted")
 
 
 def test_a_canceled_action_changes_nothing(dashboard: DashboardTab, server: Server) -> None:

@@ -14,11 +14,16 @@ const JOB_RESOURCES = { TFJob: "tfjobs", PyTorchJob: "pytorchjobs", MPIJob: "mpi
 export async function actionButtons(current, onChange) {
   const framework = current();
   const { namespace } = framework.metadata;
-  const [mayPatch, mayDelete, mayCreate] = await Promise.all(["patch", "delete", "create"].map((verb) => allowed(verb, "frameworks", namespace)));
+  const job = owningJob(framework);
+  const [mayPatch, mayCreate, mayDelete] = await Promise.all([
+    allowed("patch", "frameworks", namespace),
+    allowed("create", "frameworks", namespace),
+    // In place of the Framework of a job, the job is deleted.
+    job ? allowed("delete", job.resource, namespace, job.group) : allowed("delete", "frameworks", namespace),
+  ]);
   const state = stateOfFramework(framework);
   const completed = framework.status?.state === "Completed";
   const open = !completed && state !== "Terminating";
-  const job = owningJob(framework);
   const actionButton = (name, action, kind) => button(name, () => confirm(action(current(), owningJob(current())), onChange), { kind, data: { action: name } });
   return [
     mayPatch && open && framework.spec.executionType === "Create" && actionButton("Start", start, "primary"),
@@ -32,7 +37,10 @@ export async function actionButtons(current, onChange) {
 /** Returns the job that owns the Framework, such as a TFJob, or null. */
 export function owningJob(framework) {
   const owner = framework.metadata.ownerReferences?.find((each) => each.controller && JOB_RESOURCES[each.kind]);
-  return owner ? { ...owner, path: pathOf(`apis/${owner.apiVersion}`, "namespaces", framework.metadata.namespace, JOB_RESOURCES[owner.kind], owner.name) } : null;
+  if (!owner) return null;
+  const resource = JOB_RESOURCES[owner.kind];
+  const [group] = owner.apiVersion.split("/");
+  return { ...owner, resource, group, path: pathOf(`apis/${owner.apiVersion}`, "namespaces", framework.metadata.namespace, resource, owner.name) };
 }
 
 const itemPath = ({ metadata }) => frameworksPath(metadata.namespace, metadata.name);

@@ -27,7 +27,7 @@ test-node: $(VENV)/.dev  ## After changes to the pods that the launcher creates:
 	@if $(BIN)/python -m tests.realnodes.prepare; then \
 	  $(BIN)/python -m tests.cluster.build control-plane node && \
 	  $(BIN)/python -m pytest --timeout 300 tests/realnodes && \
-	  REQUIRE_POD_NETWORK=1 $(BIN)/python -m pytest tests/local/test_pod_network.py tests/local/test_isolated_services.py; \
+	  REQUIRE_POD_NETWORK=1 $(BIN)/python -m pytest -n 2 tests/local/test_pod_network.py tests/local/test_isolated_services.py tests/node/network; \
 	fi
 
 test-engine: $(VENV)/.dev  ## After changes to the container runtimes: tests with Docker and Podman. Needs root, installs Debian packages. KILLS=100 ENGINE_KILLS=20 kills launcher and engines more often.

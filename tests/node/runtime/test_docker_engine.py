@@ -16,6 +16,7 @@ from launcher.node.runtime.docker_engine import DockerEngine, EngineError, is_mi
         pytest.param(
             EngineError(500, "container x does not exist in database: no such container"), True, id="Podman"
         ),
+        pytest.param(EngineError(500, "container not known"), True, id="Podman has removed a part"),
         pytest.param(EngineError(500, "internal error"), False, id="another error"),
     ],
 )

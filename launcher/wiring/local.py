@@ -187,9 +187,11 @@ async def _container_engine(settings: Settings) -> AsyncGenerator["DockerEngine 
         return
     # Imported here, because it takes long.
     from launcher.node.runtime.docker_engine import find_engine
+    from launcher.node.runtime.docker_owner import remove_abandoned
 
     engine = await find_engine(settings.engine.url, settings.engine.sockets)
     try:
+        await remove_abandoned(engine)
         yield engine
     finally:
         await engine.close()

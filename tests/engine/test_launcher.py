@@ -1,7 +1,9 @@
 """``launcher serve --runtime docker``: Frameworks in their images, while the engine is killed or hangs."""
 
+import json
 import re
 import signal
+import subprocess
 import time
 from collections import Counter
 from pathlib import Path
@@ -10,6 +12,7 @@ from typing import Any
 import pytest
 
 from tests.builders import a_framework, a_pod_template, a_role
+from tests.cli.terminals import PROJECT, launcher
 from tests.engine.archives import BUSYBOX, archive, busybox
 from tests.engine.conftest import ServeWith
 from tests.engine.fixtures import ENGINES, Engines
@@ -172,3 +175,38 @@ def test_without_an_engine_the_launcher_names_what_to_install(
     assert server.state(within=30.0) == "it ended with code 2"
     assert "start the engine, or unset DOCKER_HOST" in server.errors()
     server.end()
+
+
+@pytest.mark.parametrize("kind", ENGINES)
+def test_containers_of_a_killed_run_are_removed_by_the_next_launcher(
+    serve_with: ServeWith, engines: Engines, tmp_path: Path, kind: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    engine = engines.get(kind)
+    monkeypatch.setenv("DOCKER_HOST", engine.url)
+    # The directory of its data, which it cannot remove.
+    monkeypatch.setenv("TMPDIR", str(tmp_path))
+    runs = []
+    for name in ("killed", "alive"):
+        file = tmp_path / f"{name}.json"
+        file.write_text(json.dumps(framework(name, "exec sleep 600", 1, tmp_path)))
+        runs.append(
+            subprocess.Popen(
+                launcher("run", str(file), "--runtime=docker"), cwd=PROJECT, stdout=subprocess.DEVNULL
+            )
+        )
+        until(lambda: len(engine.containers()) == len(runs) or None, "it has its container")
+    try:
+        both = engine.containers()
+        runs[0].kill()
+        runs[0].wait(30)
+
+        serve_with(engine).ready()
+
+        left = engine.containers()
+        assert len(both) == 2
+        assert len(left) == 1
+        assert set(left) < set(both)
+    finally:
+        runs[1].terminate()
+        assert runs[1].wait(60) is not None
+    until(lambda: not engine.containers() or None, "no container is left")

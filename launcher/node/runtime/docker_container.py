@@ -52,17 +52,20 @@ def sandbox_name(pod_uid: str) -> str:
     return f"launcher-{pod_uid}"
 
 
-def create_options(config: ContainerConfig, instance: str, hidden: Sequence[Path], *, podman: bool) -> Json:
+def create_options(
+    config: ContainerConfig, labels: Mapping[str, str], hidden: Sequence[Path], *, podman: bool
+) -> Json:
     """
     The body of the request that creates the container, for Podman or Docker. Raises StartFailed.
 
-    The files and directories *hidden* cannot be reached through host paths.
+    *labels* are those of all containers of the launcher. The files and directories *hidden* cannot be reached through
+    host paths.
     """
     options: Json = {
         "Image": config.image,
         "Env": [f"{name}={value}" for name, value in config.environment.items()],
         "Labels": {
-            INSTANCE: instance,
+            **labels,
             RUN: config.id,
             LOG: str(config.log),
             LOG_GROUP: config.log_group,

@@ -142,8 +142,8 @@ class DockerEngine:
             return dict(await client.system.info())
 
     async def containers(self, labels: Mapping[str, str]) -> list[Json]:
-        """All containers with these labels, as the engine lists them."""
-        filters = {"label": [f"{name}={value}" for name, value in labels.items()]}
+        """All containers with these labels, as the engine lists them. An empty value stands for any."""
+        filters = {"label": [f"{name}={value}" if value else name for name, value in labels.items()]}
         async with self.call() as client:
             found = await client.containers.list(all=True, filters=filters)
             return [dict(container._container) for container in found]  # noqa: SLF001 - it has no other way

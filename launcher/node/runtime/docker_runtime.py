@@ -50,6 +50,7 @@ from launcher.node.runtime.docker_engine import DockerEngine, EngineError, as_un
 from launcher.node.runtime.docker_exec import DockerExecSession, execute
 from launcher.node.runtime.docker_logs import ResumableLogWriter, copy_log, is_complete, log_entries
 from launcher.node.runtime.docker_oom import OomMonitor
+from launcher.node.runtime.docker_owner import OWNER, own_process
 from launcher.node.runtime.docker_sandbox import DockerSandboxes
 from launcher.node.runtime.process_runtime import ShimOptions
 from launcher.node.shim.log_limits import LogLimits
@@ -102,8 +103,12 @@ class DockerRuntime:
     ) -> None:
         self._engine, self._instance, self._clock, self._hidden = engine, instance, clock, hidden
         self._log_limits = LogLimits(asdict(options), asyncio.get_running_loop().time())
+        #: Of all containers.
+        self._labels = {INSTANCE: instance}
+        if options.ends_with_launcher:
+            self._labels[OWNER] = own_process()
         #: None for Podman, whose containers enter network namespaces that exist.
-        self._sandboxes = None if engine.is_podman else DockerSandboxes(engine, instance)
+        self._sandboxes = None if engine.is_podman else DockerSandboxes(engine, self._labels)
         self._runs: dict[RunId, ContainerRun] = {}
         self._watched: dict[RunId, _WatchedRun] = {}
         self._exits: asyncio.Queue[ContainerRun | Unavailable] = asyncio.Queue()
@@ -188,7 +193,7 @@ class DockerRuntime:
         name = container_name(config.id)
         if config.gpus and (reason := self._engine.why_without_gpus()):
             raise StartFailed("CreateContainerConfigError", f"{GPU_RESOURCE}: {reason}")
-        options = create_options(config, self._instance, self._hidden, podman=self._engine.is_podman)
+        options = create_options(config, self._labels, self._hidden, podman=self._engine.is_podman)
         try:
             container = await self._engine.create(name, options)
         except EngineError as error:

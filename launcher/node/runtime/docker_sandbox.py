@@ -5,6 +5,7 @@ Docker cannot start a container in a network namespace that exists already, as P
 container.
 """
 
+from collections.abc import Mapping
 from pathlib import Path
 
 from launcher.core.errors import Unavailable
@@ -17,9 +18,9 @@ from launcher.node.runtime.pause_image import IMAGE, PROGRAM, pause_image
 class DockerSandboxes:
     """The sandbox containers of one data directory. Every method raises Unavailable."""
 
-    def __init__(self, engine: DockerEngine, instance: str) -> None:
-        """*instance* is the id of the data directory."""
-        self._engine, self._instance = engine, instance
+    def __init__(self, engine: DockerEngine, labels: Mapping[str, str]) -> None:
+        """*labels* are those of all containers of the launcher."""
+        self._engine, self._labels = engine, labels
 
     async def run(self, config: PodSandboxConfig) -> int:
         """Starts the sandbox container of the pod, unless it runs, and returns the pid of its process."""
@@ -41,7 +42,7 @@ class DockerSandboxes:
             "Image": IMAGE,
             "Entrypoint": [f"/{PROGRAM}"],
             "Hostname": config.hostname,
-            "Labels": {INSTANCE: self._instance, SANDBOX: config.pod_uid},
+            "Labels": {**self._labels, SANDBOX: config.pod_uid},
             "HostConfig": {"NetworkMode": "none", "ReadonlyRootfs": True, "CapDrop": ["ALL"]},
         }
         try:
@@ -67,7 +68,7 @@ class DockerSandboxes:
 
     async def remove_all(self) -> None:
         with as_unavailable():
-            for container in await self._engine.containers({INSTANCE: self._instance}):
+            for container in await self._engine.containers({INSTANCE: self._labels[INSTANCE]}):
                 if SANDBOX in container["Labels"]:
                     await self._engine.delete(container["Id"])
 

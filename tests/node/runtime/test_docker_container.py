@@ -26,7 +26,7 @@ def test_gpus_are_requested_by_their_indexes(podman: bool, request_for_gpus: Jso
         RunId(f"{UID}.main.0"), "busybox", [], {}, Path("log"), confinement=Confinement(()), gpus=["0", "2"]
     )
 
-    host = create_options(config, "instance", (), podman=podman)["HostConfig"]
+    host = create_options(config, {}, (), podman=podman)["HostConfig"]
 
     assert host["DeviceRequests"] == [request_for_gpus]
     assert "Devices" not in host
@@ -48,6 +48,6 @@ def test_a_container_has_the_network_and_host_name_of_its_pod(
         RunId(f"{UID}.main.0"), "busybox", [], {}, Path("log"), hostname="own", network=network
     )
 
-    options = create_options(config, "instance", (), podman=podman)
+    options = create_options(config, {}, (), podman=podman)
 
     assert (options["HostConfig"]["NetworkMode"], options.get("Hostname")) == (mode, hostname)

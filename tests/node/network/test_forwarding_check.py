@@ -23,7 +23,7 @@ with NFTables(nfgen_family=2) as nft:
 bridge, subnet = Bridge("01234567", NAMESPACES_DIRECTORY / "01234567"), IPv4Network("10.128.0.0/20")
 bridge.create(subnet)
 assert bridge.connect_outside(subnet) == ""
-print(why_not_forwarded(bridge, subnet, IPv4Network("10.128.16.0/20")), end="")
+print(why_not_forwarded(bridge, subnet, IPv4Network("10.128.32.0/20")), end="")
 bridge.remove()
 with IPRoute() as ip:
     left = [link.get_attr("IFLA_IFNAME") for link in ip.get_links()]

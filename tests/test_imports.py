@@ -20,6 +20,7 @@ DEFERRED = {
         "launcher.node.network.networks",
         "launcher.node.runtime.docker_engine",
         "launcher.node.runtime.docker_images",
+        "launcher.node.runtime.docker_owner",
         "launcher.node.runtime.docker_runtime",
     },
     # obstore, for the log archive.

@@ -57,3 +57,10 @@ def test_only_an_engine_of_this_machine_isolates_pods(
     engine = DockerEngine(url, client, server)
 
     assert (reason in engine.why_not_isolated()) if reason else not engine.why_not_isolated()
+
+
+def test_a_launcher_that_does_not_run_as_root_cannot_isolate_pods(monkeypatch: pytest.MonkeyPatch) -> None:
+    client: Any = None
+    monkeypatch.setattr(os, "geteuid", lambda: 1000)
+
+    assert "root" in DockerEngine("unix:///run", client, "Libpod/4.3.1").why_not_isolated()

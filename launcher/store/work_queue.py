@@ -107,8 +107,9 @@ class WorkQueue(Generic[Key]):
             self._enqueue(key)
 
     def close(self) -> None:
-        """Makes ``get`` return None from now on."""
+        """Makes ``get`` return None from now on. The queued keys are dropped, so that they are not reported."""
         self._closed = True
+        self._ready.clear()
         while self._waiters:
             self._wake_one()
 
@@ -124,6 +125,8 @@ class WorkQueue(Generic[Key]):
         self.add(key)
 
     def _enqueue(self, key: Key) -> None:
+        if self._closed:
+            return
         self._ready.append((key, time.monotonic()))
         self._wake_one()
 

@@ -5,7 +5,7 @@ import asyncio
 import pytest
 
 from launcher.core.errors import Unavailable
-from launcher.store.instrumentation import queue_backlog
+from launcher.store.instrumentation import queue_backlog, queue_depths
 from launcher.store.object_errors import object_errors
 from launcher.store.work_queue import WorkQueue, retry_on_error, run_workers
 from tests.controller.simulation.virtual_time import run
@@ -141,6 +141,18 @@ def test_a_closed_queue_returns_none_to_all_workers() -> None:
         assert await queue.get() is None
 
     run(scenario())
+
+
+def test_a_closed_queue_reports_no_keys() -> None:
+    async def scenario() -> tuple[int, int]:
+        queue: WorkQueue[str] = WorkQueue("closed")
+        queue.add("a")
+        queued = queue_depths()["closed"]
+        queue.close()
+        queue.add("b")
+        return queued, queue_depths()["closed"]
+
+    assert run(scenario()) == (1, 0)
 
 
 def test_workers_return_when_the_queue_is_closed_after_the_key_in_work() -> None:

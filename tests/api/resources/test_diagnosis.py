@@ -1,16 +1,24 @@
 """``GET …/frameworks/{name}/diagnosis`` in local mode."""
 
 from typing import Any
+from weakref import WeakSet
 
 import pytest
 
 from launcher.api.system_endpoints import Health
 from launcher.core.errors import Unavailable
+from launcher.store import instrumentation
 from launcher.store.interface import FRAMEWORKS
 from launcher.store.object_errors import object_errors
 from tests.api.conftest import Api, api_dependencies, memory_store, serving
 from tests.api.samples import A, B, Json, framework, made, with_spec
 from tests.builders import a_role
+
+
+@pytest.fixture(autouse=True)
+def _no_queues_of_other_tests(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The queues of the whole process are diagnosed."""
+    monkeypatch.setattr(instrumentation, "_queues", WeakSet())
 
 
 async def diagnosis(api: Api, query: str = "") -> Any:

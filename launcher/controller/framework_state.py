@@ -192,13 +192,15 @@ class FrameworkState:
             now, jitter=jitter, pods_are_live=pods_are_live, recorded_attempt=self._recorded_attempt
         )
 
-    def attempt_record(self, action: RecordAttempt) -> Object:
-        """Returns the FrameworkAttempt of the completed attempt, to be stored."""
+    def attempt_record(self, action: RecordAttempt) -> Object | None:
+        """Returns the FrameworkAttempt to store; None if another leader has started the next attempt since the plan."""
+        if (self._planner.attempt, self.state) != (action.attempt, State.ATTEMPT_COMPLETED):
+            return None
         return framework_attempt_to_json(self.framework, self._planner.status(), action)
 
-    def attempt_recorded(self) -> None:
-        """Records that the FrameworkAttempt is stored: the next attempt may start."""
-        self._recorded_attempt = self._planner.attempt
+    def attempt_recorded(self, attempt: int) -> None:
+        """Records that the FrameworkAttempt of that attempt is stored: the next one may start."""
+        self._recorded_attempt = attempt
         self._planner.enqueue_all()
 
     def requeue_task(self, name: PodName) -> None:

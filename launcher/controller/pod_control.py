@@ -265,8 +265,11 @@ class PodControl:
 
     async def _record_attempt(self, state: FrameworkState, action: RecordAttempt) -> None:
         """Stores the completed attempt. One that cannot be stored is reported, and does not prevent the retry."""
+        record = state.attempt_record(action)
+        if record is None:
+            return
         try:
-            await self._attempts.record(state.framework, state.attempt_record(action))
+            await self._attempts.record(state.framework, record)
         except NotServed as error:
             self._report_unrecorded(state, error)
         except Unavailable as error:
@@ -276,7 +279,7 @@ class PodControl:
             return
         except LauncherError as error:
             self._report_unrecorded(state, error)
-        state.attempt_recorded()
+        state.attempt_recorded(action.attempt)
 
     @staticmethod
     def _report_unrecorded(state: FrameworkState, error: LauncherError) -> None:

@@ -6,7 +6,11 @@ from typing import Any
 
 import pytest
 
+from launcher.controller.framework_state import FrameworkState
 from launcher.core.errors import Forbidden, NotServed, OutcomeUnknown, Unavailable
+from launcher.core.planning.actions import RecordAttempt
+from launcher.core.planning.options import PlannerOptions
+from launcher.core.validation.framework import validation_errors
 from launcher.store.interface import EVENTS, FRAMEWORK_ATTEMPTS, FRAMEWORKS, Object, ResourceKind
 from tests.controller.harness import RecordingStore, run_controller, wait_for_state
 from tests.controller.simulation.scenarios import a_framework, a_role
@@ -49,6 +53,33 @@ def test_every_attempt_that_was_retried_is_an_object_that_the_framework_owns() -
             assert role["taskStatuses"][0]["attemptStatus"]["podUID"]
         assert [record["retriesLeft"] for record in (first, second)] == [1, 0]
         assert "exited with code 7" in first["message"]
+
+    run(scenario())
+
+
+def test_an_attempt_that_another_leader_has_recorded_is_not_recorded_again_as_the_next_one() -> None:
+    async def scenario() -> None:
+        store = RecordingStore()
+        store.fail = failing("create", Unavailable("down"))
+        await store.create(FRAMEWORKS, a_framework("f", a_role("w", 1), retries=1))
+        async with run_controller(store, code=7):
+            await wait_for_state(store, "AttemptCompleted")
+        obj = await store.get(FRAMEWORKS, "default", "f")
+        own, other = (FrameworkState(obj, PlannerOptions(), [], validation_errors) for _ in range(2))
+        now = store.clock() + LONG_SECONDS
+        (action,) = own.plan(now).actions
+        assert isinstance(action, RecordAttempt)
+        record = own.attempt_record(action)
+        assert record is not None
+
+        store.fail = lambda *_: None
+        await store.create(FRAMEWORK_ATTEMPTS, record)
+        other.attempt_recorded(action.attempt)
+        other.plan(now, pods_are_live=True)
+        own.observe_framework(await store.update_status(FRAMEWORKS, other.status_update()))
+
+        assert (await store.status())["attemptStatus"]["id"] == 1
+        assert own.attempt_record(action) is None
 
     run(scenario())
 

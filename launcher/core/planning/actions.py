@@ -42,7 +42,9 @@ class DeleteFramework:
 class RecordAttempt:
     """Store the completed attempt of the Framework as a FrameworkAttempt, before the next attempt replaces it."""
 
-    #: Why the attempt completed.
+    #: The id of the attempt.
+    attempt: int
+    #: Why it completed.
     message: str
     retry: Retry
 

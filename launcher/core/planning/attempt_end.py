@@ -196,7 +196,7 @@ class AttemptEnd:
         if not limit or self._state.recorded_attempt == status.attempt.id or completion is None:
             return False
         message = _completion_message(status.attempt, self._describe_completion(completion), "")
-        self._state.actions.append(RecordAttempt(message, decision))
+        self._state.actions.append(RecordAttempt(status.attempt.id, message, decision))
         return True
 
     def _finish_instead_of_retry(self, code: Code, reason: str) -> bool:

@@ -56,15 +56,13 @@ def require_rootless_isolation() -> None:
 
 
 def require_outside(program: str) -> None:
-    """Skips the test where *program* cannot work. ``make test-node`` installs slirp4netns."""
+    """Skips the test where *program* cannot work. ``make test-node`` installs pasta and slirp4netns."""
     if not os.access("/dev/net/tun", os.R_OK | os.W_OK):
         pytest.skip("/dev/net/tun cannot be opened")
     if not machine_address() or usable_resolv_conf() is None:
         pytest.skip("this machine has no address, or no name server")
     if not shutil.which(program):
-        if program == "slirp4netns":
-            _require(f"{program} is not installed")
-        pytest.skip(f"{program} is not installed")
+        _require(f"{program} is not installed")
 
 
 def _require(reason: str) -> None:

@@ -21,6 +21,7 @@ _PACKAGES = {
     "nsenter": "util-linux",
     "unshare": "util-linux",
     "busybox": "busybox-static",
+    "pasta": "passt",
     "slirp4netns": "slirp4netns",
     "bash": "bash",
     "gcc": "gcc",

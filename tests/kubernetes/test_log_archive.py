@@ -49,8 +49,9 @@ def test_a_log_that_no_node_returns_delays_a_retry_by_the_limit_and_is_reported(
 
     framework = ns.wait_completed()
 
-    messages = ns.until(lambda: ns.events("LogArchiveFailed") or None, "the failure is reported")
-    assert messages == ["Logs are not archived: the nodes do not return them."]
+    # On a busy machine another log may be requested only after the launcher has deleted the pod.
+    message = "Logs are not archived: the nodes do not return them."
+    ns.until(lambda: message in ns.events("LogArchiveFailed") or None, "the failure is reported")
     assert framework["status"]["attemptStatus"]["completionStatus"]["code"] == 1
     assert ns.launcher_requests("get", "pods", "log") != []
     assert launcher.metric('launcher_log_archive_failures_total{reason="LogUnavailable"}') > 0

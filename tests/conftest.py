@@ -15,9 +15,10 @@ from tests.cluster.versions import chosen
 #: `pytester` is for the tests of our own plugin.
 pytest_plugins = ("tests.launcher_report", "tests.engine.fixtures", "pytester")
 
-# A shell that runs tests in the background has these ignored, and whatever a test starts would inherit that.
+# A shell that runs tests in the background, or nohup, has these ignored, and whatever a test starts would inherit that.
 signal.signal(signal.SIGINT, signal.default_int_handler)
 signal.signal(signal.SIGQUIT, signal.SIG_DFL)
+signal.signal(signal.SIGHUP, signal.SIG_DFL)
 
 # `make test-slow` runs all examples. A busy machine is no reason to fail.
 for _profile, _examples in {"short": 30, "full": 100}.items():

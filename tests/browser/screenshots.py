@@ -17,7 +17,6 @@ from playwright.sync_api import Browser, sync_playwright
 from tests.browser.dashboard import DashboardTab
 from tests.browser.prepare import chromium_path
 from tests.browser.samples import framework
-from tests.eventually import until
 from tests.launcher_process import PROJECT
 from tests.local.server import FRAMEWORKS, Server
 
@@ -77,7 +76,7 @@ def filled_server(directory: Path) -> Iterator[Server]:
         server.ready()
         for sample in samples():
             server.post(FRAMEWORKS, sample)
-        until(lambda: server.framework("segmentation")["status"]["state"] == "Completed", "it fails")
+        server.completed("segmentation")
         yield server
     finally:
         server.end()

@@ -112,7 +112,7 @@ def test_an_earlier_attempt_of_the_framework_can_be_selected(dashboard: Dashboar
     job = framework("retried", "sleep 1; exit 9", tasks=1)
     job["spec"]["retryPolicy"] = {"maxRetryCount": 1}
     server.post(FRAMEWORKS, job)
-    until(lambda: server.framework("retried")["status"]["state"] == "Completed", "it completes")
+    server.completed("retried")
     dashboard.open("frameworks/default/retried?view=table")
 
     dashboard.page.get_by_role("combobox", name="Attempt").select_option("1")

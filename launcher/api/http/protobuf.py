@@ -10,12 +10,12 @@ from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
 from launcher.core.errors import BadRequest
+from launcher.core.protobuf_wire import LENGTH_DELIMITED, VARINT, wire_fields
 from launcher.store.interface import CONFIG_MAPS, NAMESPACES, SECRETS, SERVICES, Object, ResourceKind
 
 _MAGIC = b"k8s\x00"
 #: The field of the envelope that contains the object.
 _RAW = 2
-_MAX_UINT64 = 2**64 - 1
 
 #: Returns the JSON value of a field, from its content and its value so far.
 _Read = Callable[[Any, Any], Any]
@@ -42,35 +42,11 @@ def decode_protobuf(kind: ResourceKind, data: bytes) -> Object:
 
 
 def _fields(data: bytes) -> Iterator[tuple[int, int | bytes]]:
-    """Yields the number and content of each field."""
-    at = 0
-    while at < len(data):
-        tag, at = _varint(data, at)
-        match tag & 7:
-            case 0:
-                value, at = _varint(data, at)
-                yield tag >> 3, value
-            case 2:
-                length, at = _varint(data, at)
-                if at + length > len(data):
-                    raise ValueError("unexpected end of data")
-                yield tag >> 3, data[at : at + length]
-                at += length
-            case other:
-                raise ValueError(f"unsupported wire type {other}")
-
-
-def _varint(data: bytes, at: int) -> tuple[int, int]:
-    value = shift = 0
-    while True:
-        byte = data[at]
-        at += 1
-        value |= (byte & 0x7F) << shift
-        if byte < 0x80:
-            return value & _MAX_UINT64, at
-        shift += 7
-        if shift > 63:
-            raise ValueError("number exceeds 64 bits")
+    """Yields the number and content of each field. Objects have no numbers of fixed width."""
+    for number, wire_type, content in wire_fields(data):
+        if wire_type not in (VARINT, LENGTH_DELIMITED):
+            raise ValueError(f"unsupported wire type {wire_type}")
+        yield number, content
 
 
 def _message(shape: _Shape, data: bytes) -> Object:

@@ -5,7 +5,6 @@ Imports h2, which no other part needs, so it is imported when a container has su
 """
 
 import asyncio
-from collections.abc import Iterator
 from dataclasses import dataclass, field
 
 from h2.config import H2Configuration
@@ -21,6 +20,8 @@ from h2.events import (
     TrailersReceived,
 )
 from h2.exceptions import ProtocolError
+
+from launcher.core.protobuf_wire import VARINT, encoded_varint, wire_fields
 
 _PATH = "/grpc.health.v1.Health/Check"
 _CHUNK_BYTES = 65536
@@ -68,7 +69,7 @@ def _send_request(connection: H2Connection, authority: str, service: str, user_a
         ("user-agent", user_agent),
     ]
     name = service.encode()
-    message = b"\x0a" + _encode_varint(len(name)) + name if name else b""
+    message = b"\x0a" + encoded_varint(len(name)) + name if name else b""
     stream = connection.get_next_available_stream_id()
     connection.send_headers(stream, headers)
     connection.send_data(stream, b"\0" + len(message).to_bytes(4) + message, end_stream=True)
@@ -119,44 +120,7 @@ def _status_of(response: _Response) -> str:
     message = bytes(response.data[_PREFIX_BYTES:])
     if len(response.data) < _PREFIX_BYTES or response.data[0] or len(message) != length:
         raise HealthCheckFailed("the response is not one message without compression")
-    number = dict(_varint_fields(message)).get(1, 0)
-    return _STATUSES[number] if number < len(_STATUSES) else str(number)
-
-
-def _encode_varint(number: int) -> bytes:
-    encoded = bytearray()
-    while number > 0x7F:
-        encoded.append(number & 0x7F | 0x80)
-        number >>= 7
-    return bytes([*encoded, number])
-
-
-def _varint_fields(message: bytes) -> Iterator[tuple[int, int]]:
-    """The number and value of each varint field of a protobuf message. Raises IndexError, ValueError."""
-    position = 0
-    while position < len(message):
-        tag, position = _decode_varint(message, position)
-        match tag & 7:
-            case 0:
-                value, position = _decode_varint(message, position)
-                yield tag >> 3, value
-            case 1:
-                position += 8
-            case 2:
-                length, position = _decode_varint(message, position)
-                position += length
-            case 5:
-                position += 4
-            case other:
-                raise ValueError(f"wire type {other}")
-
-
-def _decode_varint(message: bytes, position: int) -> tuple[int, int]:
-    value = shift = 0
-    while True:
-        byte = message[position]
-        position += 1
-        value |= (byte & 0x7F) << shift
-        shift += 7
-        if not byte & 0x80:
-            return value, position
+    fields = wire_fields(message)
+    numbers = {number: int(content) for number, wire_type, content in fields if wire_type == VARINT}
+    status = numbers.get(1, 0)
+    return _STATUSES[status] if status < len(_STATUSES) else str(status)

@@ -96,13 +96,13 @@ class SharedPodNetwork:
     async def add(self, pod: Object, node_address: str) -> str:  # noqa: ARG002  # that of all its pods
         return node_address
 
-    def is_isolated(self, uid: str) -> bool:  # noqa: ARG002
+    def is_isolated(self, uid: str) -> bool:  # noqa: ARG002  # no pod is
         return False
 
-    async def attach(self, pod: Object, process: int | None) -> PodSandbox | None:  # noqa: ARG002
+    async def attach(self, pod: Object, process: int | None) -> PodSandbox | None:  # noqa: ARG002  # nothing is created
         return None
 
-    def sandbox(self, uid: str) -> PodSandbox | None:  # noqa: ARG002
+    def sandbox(self, uid: str) -> PodSandbox | None:  # noqa: ARG002  # no pod has one
         return None
 
     async def detach(self, uid: str) -> None:

@@ -145,7 +145,7 @@ class ProcessRuntime:
     def version(self) -> str:
         return f"process://{metadata.version('framework-launcher')}"
 
-    async def run_pod_sandbox(self, config: PodSandboxConfig) -> int | None:  # noqa: ARG002
+    async def run_pod_sandbox(self, config: PodSandboxConfig) -> int | None:  # noqa: ARG002  # it needs no process
         return None
 
     async def remove_pod_sandbox(self, pod_uid: str) -> None:

@@ -59,8 +59,10 @@ class PodNetworkMode(Enum):
 
 def parse_pod_network(source: str, text: str | None) -> PodNetworkMode:
     """Parses the mode, by default that of pods that share the network of the machine. Raises InvalidSetting."""
+    if text is None:
+        return PodNetworkMode.SHARED
     try:
-        return PodNetworkMode(text or PodNetworkMode.SHARED.value)
+        return PodNetworkMode(text)
     except ValueError:
         modes = ", ".join(mode.value for mode in PodNetworkMode)
         raise InvalidSetting(f"{source}: {text!r} is not known; use {modes}") from None

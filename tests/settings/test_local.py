@@ -302,6 +302,8 @@ def test_pods_share_the_network_of_the_machine_unless_they_are_isolated(tmp_path
     assert settings_from({}, {}).pod_network is PodNetworkMode.SHARED
     assert settings_from({}, {"LAUNCHER_POD_NETWORK": "isolated"}).pod_network is PodNetworkMode.ISOLATED
     assert for_run(tmp_path, [], [], [], pod_network="isolated").pod_network is PodNetworkMode.ISOLATED
+    with pytest.raises(InvalidSetting, match="pod-network: '' is not known; use auto, isolated, shared"):
+        for_run(tmp_path, [], [], [], pod_network="")
 
 
 FAILURE_RULES = """

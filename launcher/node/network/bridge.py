@@ -5,20 +5,27 @@ Everything is found again by its name: after a crash the same calls complete wha
 move the calling thread between namespaces, so they run in a thread of their own.
 """
 
+import fcntl
 import os
 import socket
-from contextlib import suppress
+import struct
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
 from ipaddress import IPv4Address, IPv4Network
 from pathlib import Path
 
 from pyroute2 import IPRoute
 
-from launcher.node.network import namespaces, nat
+from launcher.node.network import link_messages, namespaces, nat
 from launcher.node.network.subnet import cluster_ips, gateway
 
 _FORWARDING = Path("/proc/sys/net/ipv4/ip_forward")
 #: The first port for which no privilege is needed.
 _UNPRIVILEGED_PORTS = Path("/proc/sys/net/ipv4/ip_unprivileged_port_start")
+#: That of Ethernet, for a machine without a default route.
+_DEFAULT_MTU = 1500
+#: The request for the MTU of an interface: its name, and room for the result.
+_SIOCGIFMTU, _MTU_REQUEST = 0x8921, "16si20x"
 #: The interface of a pod.
 _POD_INTERFACE = "eth0"
 _LOOPBACK_INDEX = 1
@@ -46,7 +53,7 @@ class Bridge:
                 ip.link("add", ifname=self.name, kind="bridge", address=_hardware_address(subnet))
                 found = ip.link_lookup(ifname=self.name)
             ip.addr("replace", index=found[0], address=str(gateway(subnet)), prefixlen=subnet.prefixlen)
-            ip.link("set", index=found[0], state="up")
+            ip.link("set", index=found[0], state="up", mtu=_outside_mtu(ip))
             # Every address of a Service is one of the machine, which refuses connections that nothing else handles.
             ip.route(
                 "replace",
@@ -83,30 +90,30 @@ class Bridge:
             self.detach(uid)
             namespaces.mount_from(process, file)
         interface = f"{self._veth}{int(address) & 0xFFFF:04x}"
-        with IPRoute() as ip:
-            found = ip.link_lookup(ifname=interface)
-            if not found:
-                _create_pair(ip, interface, file)
-                found = ip.link_lookup(ifname=interface)
-            bridge = ip.link_lookup(ifname=self.name)[0]
-            ip.link("set", index=found[0], master=bridge, state="up")
-        with namespaces.inside(file), IPRoute() as ip:
+        if not _index_of(interface):
+            with _opened(file) as namespace:
+                bridge, mtu = _index_of(self.name), _mtu_of(self.name)
+                pair = link_messages.veth_pair(interface, bridge, mtu, _POD_INTERFACE, namespace)
+                link_messages.execute(pair)
+        with namespaces.inside(file):
             # As container engines do: a program that is not root may listen on port 80 of its own network.
             _UNPRIVILEGED_PORTS.write_text("0\n")
-            ip.link("set", index=_LOOPBACK_INDEX, state="up")
-            index = ip.link_lookup(ifname=_POD_INTERFACE)[0]
-            ip.addr("replace", index=index, address=str(address), prefixlen=subnet.prefixlen)
-            ip.link("set", index=index, state="up")
-            ip.route("replace", dst="default", gateway=str(gateway(subnet)))
+            index = _index_of(_POD_INTERFACE)
+            link_messages.execute(
+                link_messages.link_up(_LOOPBACK_INDEX),
+                link_messages.interface_address(index, address, subnet.prefixlen),
+                link_messages.link_up(index),
+                link_messages.default_route(gateway(subnet)),
+            )
 
     def detach(self, uid: str) -> None:
         """Removes the pod's namespace and its interface, if they exist."""
         file = self._directory / uid
         if namespaces.is_namespace(file):
             # Not left to the end of the namespace, which the kernel delays.
-            with namespaces.inside(file), IPRoute() as ip:
-                for index in ip.link_lookup(ifname=_POD_INTERFACE):
-                    ip.link("del", index=index)
+            with namespaces.inside(file):
+                if index := _index_of(_POD_INTERFACE):
+                    link_messages.execute(link_messages.link_deletion(index))
         namespaces.remove(file)
 
     def namespace(self, uid: str) -> Path | None:
@@ -156,12 +163,35 @@ def machine_networks() -> list[IPv4Network]:
     return [IPv4Network(text, strict=False) for text in (*routes, *addresses)]
 
 
-def _create_pair(ip: IPRoute, interface: str, namespace: Path) -> None:
-    file = os.open(namespace, os.O_RDONLY | os.O_CLOEXEC)
+def _index_of(interface: str) -> int:
+    """The index of the interface in the network namespace of this thread; 0 if it does not exist."""
     try:
-        ip.link("add", ifname=interface, kind="veth", peer={"ifname": _POD_INTERFACE, "net_ns_fd": file})
+        return socket.if_nametoindex(interface)
+    except OSError:
+        return 0
+
+
+def _outside_mtu(ip: IPRoute) -> int:
+    """The largest packet that each interface with a default route can send: pods reach the outside through them."""
+    routes = ip.get_default_routes(family=socket.AF_INET)
+    outside = {index for route in routes if (index := route.get_attr("RTA_OIF")) is not None}
+    return min((ip.get_links(index)[0].get_attr("IFLA_MTU") for index in outside), default=_DEFAULT_MTU)
+
+
+def _mtu_of(interface: str) -> int:
+    request = struct.pack(_MTU_REQUEST, interface.encode(), 0)
+    with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as any_socket:
+        mtu: int = struct.unpack(_MTU_REQUEST, fcntl.ioctl(any_socket, _SIOCGIFMTU, request))[1]
+        return mtu
+
+
+@contextmanager
+def _opened(file: Path) -> Iterator[int]:
+    descriptor = os.open(file, os.O_RDONLY | os.O_CLOEXEC)
+    try:
+        yield descriptor
     finally:
-        os.close(file)
+        os.close(descriptor)
 
 
 def _hardware_address(subnet: IPv4Network) -> str:

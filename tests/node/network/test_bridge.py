@@ -1,0 +1,49 @@
+import subprocess
+import sys
+
+from tests.pod_networks import require_isolation
+
+#: Runs in a network of its own, whose only way to the outside has a small MTU.
+_ATTACH = """
+from ipaddress import IPv4Network
+from pyroute2 import IPRoute
+from launcher.node.network import namespaces
+from launcher.node.network.bridge import Bridge
+
+with IPRoute() as ip:
+    ip.link("add", ifname="outside", kind="bridge", mtu=1280)
+    outside = ip.link_lookup(ifname="outside")[0]
+    ip.addr("add", index=outside, address="192.0.2.2", prefixlen=24)
+    ip.link("set", index=outside, state="up")
+    ip.route("add", dst="default", gateway="192.0.2.1")
+bridge, subnet = Bridge("01234567", namespaces.NAMESPACES_DIRECTORY / "01234567"), IPv4Network("10.128.0.0/20")
+bridge.create(subnet)
+for _ in ("first", "again"):
+    bridge.attach("pod", subnet[2], subnet)
+with namespaces.inside(bridge.namespace("pod")), IPRoute() as ip:
+    pod = ip.get_links(ip.link_lookup(ifname="eth0")[0])[0]
+    addresses = [address.get_attr("IFA_ADDRESS") for address in ip.get_addr(family=2)]
+    routes = [route.get_attr("RTA_GATEWAY") for route in ip.get_default_routes(family=2)]
+print(pod.get_attr("IFLA_MTU"), pod["state"], *sorted(addresses), *routes)
+bridge.detach("pod")
+with IPRoute() as ip:
+    print(*sorted(link.get_attr("IFLA_IFNAME") for link in ip.get_links() if link.get_attr("IFLA_MASTER")))
+bridge.remove()
+"""
+_INSIDE = 'mkdir -p /run/framework-launcher && mount -t tmpfs none /run/framework-launcher && exec "$@"'
+
+
+def test_an_attached_pod_has_an_address_a_route_and_the_mtu_of_the_way_outside() -> None:
+    require_isolation()
+
+    result = subprocess.run(
+        ["unshare", "--net", "--mount", "sh", "-c", _INSIDE, "sh", sys.executable, "-c", _ATTACH],
+        capture_output=True,
+        text=True,
+        timeout=60,
+    )
+
+    assert result.returncode == 0, result.stderr
+    attached, ports = result.stdout.split("\n")[:2]
+    assert attached == "1280 up 10.128.0.2 127.0.0.1 10.128.0.1"
+    assert ports == ""

@@ -15,9 +15,8 @@ DEFERRED = {
     "node/agent/handler_runner.py": {"launcher.node.agent.grpc_health"},
     # kubernetes_asyncio, to read a kubeconfig.
     "wiring/kubernetes.py": {"launcher.store.kubernetes.kubeconfig"},
-    # pyroute2 for isolated pods, and aiodocker for --runtime docker.
+    # aiodocker, for --runtime docker.
     "wiring/local.py": {
-        "launcher.node.network.networks",
         "launcher.node.runtime.docker_engine",
         "launcher.node.runtime.docker_images",
         "launcher.node.runtime.docker_owner",
@@ -25,6 +24,8 @@ DEFERRED = {
     },
     # obstore, for the log archive.
     "wiring/log_archive.py": {"launcher.log_archive.object_store"},
+    # pyroute2, for isolated pods.
+    "wiring/pod_network.py": {"launcher.node.network.networks"},
 }
 
 

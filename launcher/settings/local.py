@@ -89,7 +89,7 @@ class Settings:
     workdir: Path = Path("/")
     image_workdir: Path = Path("/")
     #: Whether pods have networks of their own.
-    pod_network: PodNetworkMode = PodNetworkMode.SHARED
+    pod_network: PodNetworkMode = PodNetworkMode.AUTO
     #: PATH of the launcher's user, appended to that of containers.
     path: str = ""
     #: URL of the launcher for pods; empty: the listening address.
@@ -187,6 +187,8 @@ def for_run(
 
     Without a *workdir*, containers start in the current directory, or in the root of their image.
     """
+    if workdir is not None and not workdir.strip():
+        raise InvalidSetting("workdir: the value is empty; set one or remove the setting")
     if runtime != PROCESS and (images or workdir):
         raise InvalidSetting(f"{'image' if images else 'workdir'}: {_NEEDS_PROCESS}")
     directories, entrypoints = parse_images("image", images)
@@ -204,7 +206,9 @@ def for_run(
         token=secrets.token_urlsafe(32),
         workdir=parse_directory("workdir", workdir or _current_directory()),
         image_workdir=parse_directory("workdir", workdir or "/"),
-        pod_network=parse_pod_network("pod-network", pod_network),
+        pod_network=parse_pod_network(
+            "pod-network", os.environ.get("LAUNCHER_POD_NETWORK") if pod_network is None else pod_network
+        ),
         path=os.environ.get("PATH", ""),
         dashboard=False,
     )

@@ -58,9 +58,9 @@ class PodNetworkMode(Enum):
 
 
 def parse_pod_network(source: str, text: str | None) -> PodNetworkMode:
-    """Parses the mode, by default that of pods that share the network of the machine. Raises InvalidSetting."""
+    """Parses the mode, by default *auto*. Raises InvalidSetting."""
     if text is None:
-        return PodNetworkMode.SHARED
+        return PodNetworkMode.AUTO
     try:
         return PodNetworkMode(text)
     except ValueError:

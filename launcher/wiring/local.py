@@ -44,8 +44,7 @@ from launcher.node.garbage_collector.garbage_collector import GarbageCollector
 from launcher.node.logs.container_logs import ContainerLogs
 from launcher.node.logs.log_budget import LogBudget, LogBudgets
 from launcher.node.network.namespaces import NAMESPACES_DIRECTORY
-from launcher.node.network.pod_addresses import has_isolated_pods
-from launcher.node.network.pod_network import PodNetwork, PodNetworkUnavailable, SharedPodNetwork
+from launcher.node.network.pod_network import PodNetwork
 from launcher.node.node_spec import NodeRegistration, gpu_indexes
 from launcher.node.runtime.process_runtime import ProcessRuntime, ShimOptions
 from launcher.node.scheduler import Scheduler
@@ -57,7 +56,7 @@ from launcher.rendezvous.container_programs import IMAGE_COMMANDS
 from launcher.rendezvous.discovery_hook import LauncherEndpoint
 from launcher.rendezvous.tokens import key_from_file
 from launcher.settings.local import DOCKER, Settings, exposure_error
-from launcher.settings.values import InvalidSetting, PodNetworkMode
+from launcher.settings.values import InvalidSetting
 from launcher.store.embedded.sqlite_store import SqliteStore
 from launcher.store.event_recorder import EventRecorder
 from launcher.store.informer import SharedInformers
@@ -68,6 +67,7 @@ from launcher.web.dashboard import Dashboard
 from launcher.wiring.data_directory import prepare
 from launcher.wiring.lifecycle import Runnable, reload_on_hangup, stop_event
 from launcher.wiring.listener import open_listener, url_of
+from launcher.wiring.pod_network import pod_network
 from launcher.wiring.reload import reload
 from launcher.wiring.rendezvous import (
     RendezvousParts,
@@ -144,7 +144,8 @@ async def local_launcher(
         stack.push_async_callback(store.close)
         engine = await stack.enter_async_context(_container_engine(settings))
         # Before the runtime: it is removed after the last container has ended.
-        network = await stack.enter_async_context(_pod_network(settings, engine, remove_pods=stop_shim))
+        engine_reason = engine.why_not_isolated() if engine is not None else ""
+        network = await stack.enter_async_context(pod_network(settings, engine_reason, remove_pods=stop_shim))
         runtime = await stack.enter_async_context(_container_runtime(settings, engine, stop=stop_shim))
         # After the shim has started: containers inherit the limits that it had.
         raise_open_file_limit()
@@ -471,43 +472,6 @@ def _log_gauges(budget: LogBudget) -> Sequence[CallbackGauge]:
             lambda: [((), budget.removed_bytes)],
         ),
     )
-
-
-@asynccontextmanager
-async def _pod_network(
-    settings: Settings, engine: "DockerEngine | None", *, remove_pods: bool
-) -> AsyncGenerator[PodNetwork]:
-    """
-    The network of pods; at the end it is removed if it has no pods, or with *remove_pods*.
-
-    If the *engine* cannot isolate pods, they use the network of the machine, and each has an event about it.
-
-    Raises InvalidSetting if pods cannot be isolated and must be.
-    """
-    has_pods = has_isolated_pods(settings.data / "network")
-    isolates = settings.pod_network is not PodNetworkMode.SHARED
-    is_optional = settings.pod_network is PodNetworkMode.AUTO
-    reason = engine.why_not_isolated() if engine is not None and isolates else ""
-    async with AsyncExitStack() as stack:
-        network: PodNetwork = SharedPodNetwork(reason)
-        if not reason and (isolates or has_pods):
-            from launcher.node.network.networks import isolated_network
-
-            opened = isolated_network(
-                settings.data,
-                isolates_new_pods=isolates,
-                remove_pods=remove_pods,
-                # Isolated pods that run keep their network, whatever it reaches.
-                needs_outside=is_optional and not has_pods,
-            )
-            try:
-                network = await stack.enter_async_context(opened)
-            except PodNetworkUnavailable as error:
-                if not is_optional:
-                    raise InvalidSetting(f"pod-network: {error}; use --pod-network shared") from error
-                log.warning("pods share the network of this machine", extra={"reason": str(error)})
-                network = SharedPodNetwork(str(error))
-        yield network
 
 
 def _rendezvous_endpoint(

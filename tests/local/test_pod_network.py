@@ -328,9 +328,12 @@ def test_isolated_pods_stay_so_when_the_next_launcher_shares_the_network(
     assert status["podIP"] == status["hostIP"]
 
 
-def test_auto_isolates_pods_or_reports_why_they_are_not(serve: Serve) -> None:
+def test_pods_are_isolated_by_default_or_an_event_has_the_reason(
+    serve: Serve, monkeypatch: pytest.MonkeyPatch
+) -> None:
     require_isolation()
-    server = serve("--pod-network", "auto")
+    monkeypatch.delenv("LAUNCHER_POD_NETWORK")
+    server = serve()
     server.post(FRAMEWORKS, a_framework(a_role(tasks=1, pod=a_pod(server, "true"))))
 
     assert ended(server.completed("mnist")) == "Succeeded"
@@ -341,6 +344,7 @@ def test_auto_isolates_pods_or_reports_why_they_are_not(serve: Serve) -> None:
     status = server.get(f"{PODS}/mnist-worker-0")["status"]
     is_isolated = status["podIP"] != status["hostIP"]
     assert is_isolated is ("pods share the network" not in server.errors())
+    assert is_isolated is ("NotSupported" not in str(server.get("/api/v1/events")))
     server.end()
     remove_network(server.data)
 

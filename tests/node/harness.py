@@ -18,6 +18,7 @@ from launcher.node.agent.device_manager import DeviceManager
 from launcher.node.agent.hosts_files import HostsFileManager
 from launcher.node.agent.termination_messages import TerminationMessages
 from launcher.node.logs.container_logs import ContainerLogs
+from launcher.node.network.pod_network import PodNetwork, SharedPodNetwork
 from launcher.node.pods.pod_lifecycle import RestartBackoff
 from launcher.node.volumes.nfs import Nfs
 from launcher.node.volumes.volume_manager import VolumeManager
@@ -117,6 +118,7 @@ class NodeAgentHarness:
         self.logs = FakeContainerLogs(data / "logs")
         self.nfs: dict[str, Path] = {}
         self.images: dict[str, Sequence[str]] = {}
+        self.network: PodNetwork = SharedPodNetwork()
         #: The GPUs of the node.
         self.gpus: Sequence[str] = ()
 
@@ -151,6 +153,7 @@ class NodeAgentHarness:
             backoff=self._backoff or RestartBackoff(),
             path="/opt/bin",
             images=self.images,
+            network=self.network,
         )
 
     async def create(self, pod: Object) -> Object:

@@ -298,12 +298,24 @@ def test_the_working_directory_is_the_root_or_where_the_command_was_started(
     assert for_run(tmp_path, [], [], []).workdir == Path("/")
 
 
-def test_pods_share_the_network_of_the_machine_unless_they_are_isolated(tmp_path: Path) -> None:
-    assert settings_from({}, {}).pod_network is PodNetworkMode.SHARED
+def test_pods_are_isolated_where_they_can_be_unless_a_setting_differs(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    assert settings_from({}, {}).pod_network is PodNetworkMode.AUTO
+    monkeypatch.setenv("LAUNCHER_POD_NETWORK", "shared")
+    assert for_run(tmp_path, [], [], []).pod_network is PodNetworkMode.SHARED
+    assert for_run(tmp_path, [], [], [], pod_network="auto").pod_network is PodNetworkMode.AUTO
+    monkeypatch.delenv("LAUNCHER_POD_NETWORK")
+    assert for_run(tmp_path, [], [], []).pod_network is PodNetworkMode.AUTO
     assert settings_from({}, {"LAUNCHER_POD_NETWORK": "isolated"}).pod_network is PodNetworkMode.ISOLATED
     assert for_run(tmp_path, [], [], [], pod_network="isolated").pod_network is PodNetworkMode.ISOLATED
     with pytest.raises(InvalidSetting, match="pod-network: '' is not known; use auto, isolated, shared"):
         for_run(tmp_path, [], [], [], pod_network="")
+
+
+def test_an_empty_working_directory_is_rejected(tmp_path: Path) -> None:
+    with pytest.raises(InvalidSetting, match="workdir: the value is empty"):
+        for_run(tmp_path, [], [], [], workdir="")
 
 
 FAILURE_RULES = """

@@ -69,7 +69,7 @@ def _add_arguments(parser: argparse.ArgumentParser) -> None:
         metavar="auto|isolated|shared",
         help="isolated: each pod without hostNetwork has a network namespace and an address; shared: pods use the "
         "network of this machine; auto: isolated if pods then reach what the machine reaches, else shared "
-        "(default shared)",
+        "(default auto, or the variable LAUNCHER_POD_NETWORK)",
     )
     parser.add_argument(
         "--keep",

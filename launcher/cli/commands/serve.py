@@ -49,7 +49,7 @@ SINGLE = {
     "pod-network": (
         "auto|isolated|shared",
         "isolated: each pod without hostNetwork has a network namespace and an address; shared: pods use the network "
-        "of this machine; auto: isolated if pods then reach what the machine reaches, else shared (default shared)",
+        "of this machine; auto: isolated if pods then reach what the machine reaches, else shared (default auto)",
     ),
     "log-budget": ("SIZE", "the disk space for the logs of all containers (default 10Gi)"),
     "log-budget-framework": ("SIZE", "the disk space for the logs of one Framework (default 1Gi)"),

@@ -103,8 +103,8 @@ def _explain_address_in_use(
     step = "listen on a port that no other pod of the node uses"
     if not view.pod_spec.get("hostNetwork"):
         step = (
-            "in local mode pods share the ports of their node unless the launcher is started with "
-            f"--pod-network isolated; otherwise {step}"
+            "in local mode, start the launcher with --pod-network isolated, so that the pod has its own ports; "
+            f"otherwise {step}"
         )
     return Problem(
         causes.ADDRESS_IN_USE,

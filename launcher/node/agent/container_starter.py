@@ -8,7 +8,6 @@ from pathlib import Path
 
 from launcher.core.errors import NotFound
 from launcher.core.events import ObjectEvent
-from launcher.core.owner_references import controller_uid
 from launcher.node.agent.container_config import HostFiles, container_config
 from launcher.node.agent.dependencies import AgentDependencies
 from launcher.node.container_runtime import (
@@ -36,9 +35,6 @@ from launcher.node.pods.unsupported import unsupported_fields
 from launcher.node.shim.confinement import can_filter
 from launcher.node.volumes.volume_manager import PreparedVolumes, volume_references
 from launcher.store.interface import Object, ResourceKind
-
-#: The number of reports of images that are remembered; ImageNotPulled may be recorded again after more.
-_MAX_REPORTED_IMAGES = 1000
 
 
 class ContainerStarter:
@@ -187,7 +183,8 @@ class ContainerStarter:
         """Records events about what this machine does differently than a cluster."""
         dependencies = self._dependencies
         if dependencies.image_manager is None:
-            self._report_image(pod, container, config.image)
+            if config.image not in dependencies.images:
+                dependencies.record_once(pod, config.image, _not_pulled(container, config.image))
             ignored = ignored_gpu_variables(containers_of(pod))
         else:
             ignored = ()
@@ -199,21 +196,12 @@ class ContainerStarter:
             ),
             *ignored,
             *dependencies.runtime.unsupported_features(config),
-            *dependencies.network.unsupported_features(pod),
         ]
         new = [message for message in unsupported if message not in self._reported]
         self._reported.update(new)
-        dependencies.record(pod, *[ObjectEvent("NotSupported", message, warning=True) for message in new])
-
-    def _report_image(self, pod: Object, container: Container, image: str) -> None:
-        """Records that the image is not pulled, once for each Framework, or each pod without one."""
-        reported, report = self._dependencies.reported_images, (controller_uid(pod) or uid_of(pod), image)
-        if report in reported or image in self._dependencies.images:
-            return
-        reported[report] = None
-        if len(reported) > _MAX_REPORTED_IMAGES:
-            del reported[next(iter(reported))]
-        self._dependencies.record(pod, _not_pulled(container, image))
+        dependencies.record(pod, *map(_not_supported, new))
+        for message in dependencies.network.unsupported_features(pod):
+            dependencies.record_once(pod, message, _not_supported(message))
 
 
 def _check_names(pod: Object, container: Container) -> None:
@@ -240,6 +228,10 @@ def _hint(container: Container, error: StartFailed) -> str:
     if error.reason == CREATE_ERROR and "chdir" in str(error) and not container.spec.get("workingDir"):
         return "set workingDir in its spec, or start the launcher with another --workdir"
     return ""
+
+
+def _not_supported(message: str) -> ObjectEvent:
+    return ObjectEvent("NotSupported", message, warning=True)
 
 
 def _not_pulled(container: Container, image: str) -> ObjectEvent:

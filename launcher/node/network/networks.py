@@ -25,7 +25,6 @@ from launcher.node.network.namespaces import NAMESPACES_DIRECTORY
 from launcher.node.network.pod_addresses import PodAddresses
 from launcher.node.network.pod_network import PodNetworkUnavailable
 from launcher.node.network.resolv_conf import name_servers, usable_resolv_conf
-from launcher.node.network.rootless.outside import missing_for_outside
 from launcher.node.network.rootless.rootless_bridge import RootlessBridge
 from launcher.node.network.subnet import NoFreeSubnet, choose_subnet
 
@@ -45,8 +44,6 @@ async def isolated_network(
     Without *isolates_new_pods*, only pods that are isolated already stay so. Raises PodNetworkUnavailable, with
     *needs_outside* also if pods would not reach everything that the machine reaches.
     """
-    if needs_outside and os.geteuid() != 0 and (reason := missing_for_outside()):
-        raise PodNetworkUnavailable(reason)
     with ThreadPoolExecutor(1, thread_name_prefix="pod-network") as thread:
         opened = _root_bridge(data, thread) if os.geteuid() == 0 else _rootless_bridge(data, thread)
         async with opened as (bridge, addresses):

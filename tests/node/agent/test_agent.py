@@ -11,6 +11,7 @@ import pytest
 from launcher.core.owner_references import controller_reference
 from launcher.node.agent.status_manager import PodDeleted, PodStatusManager
 from launcher.node.container_runtime import ContainerRun, RunId
+from launcher.node.network.pod_network import SharedPodNetwork
 from launcher.store.event_recorder import EventRecorder
 from launcher.store.informer import SharedInformers
 from launcher.store.interface import CONFIG_MAPS, NODES, PODS, DeleteOptions, MergePatch, Object
@@ -521,19 +522,40 @@ def test_arguments_that_need_an_entrypoint_name_the_solutions(tmp_path: Path) ->
     in_virtual_time(scenario, tmp_path)
 
 
+OF_FRAMEWORK = {
+    "ownerReferences": [controller_reference("launcher.microsoft.com/v1", "Framework", "f", "uid-of-f")]
+}
+
+
+def test_a_network_that_cannot_be_isolated_is_recorded_once_for_each_framework(tmp_path: Path) -> None:
+    async def scenario(harness: NodeAgentHarness) -> None:
+        harness.network = SharedPodNetwork("install pasta")
+        pods = [
+            *(a_pod(f"f-worker-{index}", metadata=OF_FRAMEWORK) for index in range(3)),
+            a_pod("alone"),
+            a_pod("on-host-network", hostNetwork=True),
+        ]
+        async with harness.agent():
+            for pod in pods:
+                await harness.create(pod)
+            for pod in pods:
+                await harness.when(pod["metadata"]["name"], phase("Succeeded"))
+            events = await harness.events("NotSupported")
+
+        assert len(events) == 2
+        assert all("cannot be isolated: install pasta" in event for event in events)
+
+    in_virtual_time(scenario, tmp_path)
+
+
 def test_image_not_pulled_is_recorded_once_for_each_image_and_framework(tmp_path: Path) -> None:
     async def scenario(harness: NodeAgentHarness) -> None:
         harness.images = {"known": ()}
-        framework = {
-            "ownerReferences": [
-                controller_reference("launcher.microsoft.com/v1", "Framework", "f", "uid-of-f")
-            ]
-        }
         containers = a_container("a"), a_container("b"), a_container("c", image="known")
         async with harness.agent():
-            await harness.create(a_pod("f-worker-0", *containers, metadata=framework))
+            await harness.create(a_pod("f-worker-0", *containers, metadata=OF_FRAMEWORK))
             await harness.when("f-worker-0", phase("Succeeded"))
-            await harness.create(a_pod("f-worker-1", *containers, metadata=framework))
+            await harness.create(a_pod("f-worker-1", *containers, metadata=OF_FRAMEWORK))
             await harness.create(a_pod("alone", a_container("d")))
             await harness.when("f-worker-1", phase("Succeeded"))
             await harness.when("alone", phase("Succeeded"))

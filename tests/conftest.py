@@ -20,10 +20,6 @@ signal.signal(signal.SIGINT, signal.default_int_handler)
 signal.signal(signal.SIGQUIT, signal.SIG_DFL)
 signal.signal(signal.SIGHUP, signal.SIG_DFL)
 
-# With the default, the network of pods would depend on the machine and its user. Tests of pod networks set their own;
-# `make test-node` runs some of the others with isolated pods.
-os.environ.setdefault("LAUNCHER_POD_NETWORK", "shared")
-
 # `make test-slow` runs all examples. A busy machine is no reason to fail.
 for _profile, _examples in {"short": 30, "full": 100}.items():
     settings.register_profile(

@@ -7,9 +7,7 @@ may use more than one CPU.
 """
 
 import statistics
-import time
 from collections.abc import Iterator
-from pathlib import Path
 
 from tests.bench import Row, row
 from tests.local.server import FRAMEWORKS, Server
@@ -18,10 +16,11 @@ from tests.rig.measured_launcher import (
     a_framework,
     connected,
     directory,
+    first_output_seconds,
     processor_seconds,
     running_launcher,
-    seconds_since,
     shim_of,
+    task_start_rate,
 )
 from tests.rig.sandbox_baseline import BareSandbox
 
@@ -54,7 +53,8 @@ def _start_rows(server: Server, api: ApiConnection, sandbox: BareSandbox) -> Ite
         costs: dict[str, list[float]] = {process: [] for process in pids}
         for number in range(ROUNDS):
             before = {process: processor_seconds(pid) for process, pid in pids.items()}
-            rate = _rate(api, f"starts-{frameworks}-{number}", frameworks)
+            names = [f"starts-{frameworks}-{number}-{each}" for each in range(frameworks)]
+            rate = task_start_rate(api, names, TASKS // frameworks)
             for process, pid in pids.items():
                 costs[process].append((processor_seconds(pid) - before[process]) / TASKS)
             rates.append(rate)
@@ -68,27 +68,11 @@ def _start_rows(server: Server, api: ApiConnection, sandbox: BareSandbox) -> Ite
             yield row(f"{name}: CPU time of the {process} per task", cost, "ms")
 
 
-def _rate(api: ApiConnection, prefix: str, frameworks: int) -> float:
-    """Tasks per second, from the first POST until all are completed."""
-    names = [f"{prefix}-{number}" for number in range(frameworks)]
-    start = time.perf_counter()
-    for name in names:
-        api.object("POST", FRAMEWORKS, a_framework(name, TASKS // frameworks))
-    for name in names:
-        api.wait_completed(name)
-    return TASKS / seconds_since(start)
-
-
 def _submit_row(server: Server, api: ApiConnection, sandbox: BareSandbox) -> Row:
     """Measures the time from POST to the first line of output, with an idle launcher."""
     launcher_seconds, sandbox_seconds = [], []
     for number in range(SUBMITS):
-        framework = f"submit-{number}"
-        start = time.perf_counter()
-        api.object("POST", FRAMEWORKS, a_framework(framework, command=("echo", "hello")))
-        _wait_for_output(server.data, framework)
-        launcher_seconds.append(seconds_since(start))
-        api.wait_completed(framework)
+        launcher_seconds.append(first_output_seconds(server, api, f"submit-{number}"))
         sandbox_seconds += sandbox.times(1, ("echo", "hello")).to_output
     share = statistics.median(launcher_seconds) / (3 * statistics.median(sandbox_seconds) + ALLOWED_SECONDS)
     return row(
@@ -97,11 +81,3 @@ def _submit_row(server: Server, api: ApiConnection, sandbox: BareSandbox) -> Row
         "ratio",
         at_most=1,
     )
-
-
-def _wait_for_output(data: Path, framework: str) -> None:
-    deadline = time.monotonic() + 60
-    folder = data / "logs" / "default" / f"{framework}-worker-0"
-    while not any(log.stat().st_size for log in folder.rglob("*.log")):
-        assert time.monotonic() < deadline, f"{framework} has no output"
-        time.sleep(0.001)

@@ -6,7 +6,7 @@ import re
 import signal
 import tempfile
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
@@ -164,3 +164,27 @@ def own_memory(pid: int) -> int:
     """The private memory of the process in bytes."""
     lines = Path(f"/proc/{pid}/smaps_rollup").read_text()
     return sum(int(size) * 1024 for size in re.findall(r"Private_\w+:\s+(\d+) kB", lines))
+
+
+def task_start_rate(api: ApiConnection, names: Sequence[str], tasks: int) -> float:
+    """Tasks per second of Frameworks with these names, from the first POST until all are completed."""
+    start = time.perf_counter()
+    for name in names:
+        api.object("POST", FRAMEWORKS, a_framework(name, tasks))
+    for name in names:
+        api.wait_completed(name)
+    return len(names) * tasks / seconds_since(start)
+
+
+def first_output_seconds(server: Server, api: ApiConnection, name: str) -> float:
+    """The time from POST of a Framework with one task to its first line of output; waits until it is completed."""
+    start = time.perf_counter()
+    api.object("POST", FRAMEWORKS, a_framework(name, command=("echo", "hello")))
+    deadline = start + 60
+    folder = server.data / "logs" / "default" / f"{name}-worker-0"
+    while not any(log.stat().st_size for log in folder.rglob("*.log")):
+        assert time.perf_counter() < deadline, f"{name} has no output"
+        time.sleep(0.001)
+    seconds = seconds_since(start)
+    api.wait_completed(name)
+    return seconds

@@ -44,6 +44,8 @@ class Bridge:
         self.network_id = network_id
         self.name, self._veth = f"fl-{network_id}", f"fl{network_id}"
         self._table = f"framework_launcher_{network_id}"
+        #: That of all its interfaces. 0 is that of all others.
+        self._group = int(network_id, 36) % 0x7FFFFFFF + 1
         self._directory = directory
 
     def create(self, subnet: IPv4Network) -> None:
@@ -56,7 +58,7 @@ class Bridge:
                 ip.link("add", ifname=self.name, kind="bridge", address=_hardware_address(subnet))
                 found = ip.link_lookup(ifname=self.name)
             ip.addr("replace", index=found[0], address=str(gateway(subnet)), prefixlen=subnet.prefixlen)
-            ip.link("set", index=found[0], state="up", mtu=_outside_mtu(ip))
+            ip.link("set", index=found[0], state="up", mtu=_outside_mtu(ip), group=self._group)
             _resolve_fast(self.name)
             # Every address of a Service is one of the machine, which refuses connections that nothing else handles.
             ip.route(
@@ -93,12 +95,10 @@ class Bridge:
         elif not namespaces.is_namespace_of(process, file):
             self.detach(uid)
             namespaces.mount_from(process, file)
-        interface = f"{self._veth}{int(address) & 0xFFFF:04x}"
-        if not _index_of(interface):
-            with _opened(file) as namespace:
-                bridge, mtu = _index_of(self.name), _mtu_of(self.name)
-                pair = link_messages.veth_pair(interface, bridge, mtu, _POD_INTERFACE, namespace)
-                link_messages.execute(pair)
+        with namespaces.inside(file):
+            is_connected = bool(_index_of(_POD_INTERFACE))
+        if not is_connected:
+            self._connect(file, f"{self._veth}{int(address) & 0xFFFF:04x}")
         with namespaces.inside(file):
             # As container engines do: a program that is not root may listen on port 80 of its own network.
             _UNPRIVILEGED_PORTS.write_text("0\n")
@@ -111,15 +111,18 @@ class Bridge:
                 link_messages.default_route(gateway(subnet)),
             )
 
+    def _connect(self, file: Path, interface: str) -> None:
+        """Creates the *interface*, whose other end is in the namespace of *file*."""
+        if former := _index_of(interface):
+            # That of a namespace that the kernel has not removed yet.
+            link_messages.execute(link_messages.link_deletion(former))
+        port = link_messages.BridgePort(_index_of(self.name), self._group, _mtu_of(self.name))
+        with _opened(file) as namespace:
+            link_messages.execute(link_messages.veth_pair(interface, port, _POD_INTERFACE, namespace))
+
     def detach(self, uid: str) -> None:
-        """Removes the pod's namespace and its interface, if they exist."""
-        file = self._directory / uid
-        if namespaces.is_namespace(file):
-            # Not left to the end of the namespace, which the kernel delays.
-            with namespaces.inside(file):
-                if index := _index_of(_POD_INTERFACE):
-                    link_messages.execute(link_messages.link_deletion(index))
-        namespaces.remove(file)
+        """Removes the pod's namespace. The kernel removes its interface, once no process is in the namespace."""
+        namespaces.remove(self._directory / uid)
 
     def namespace(self, uid: str) -> Path | None:
         """The file on which the pod's namespace is mounted; None if there is none."""
@@ -146,9 +149,8 @@ class Bridge:
         for uid in self.pod_uids():
             self.detach(uid)
         nat.remove_rules(self._table)
-        with IPRoute() as ip:
-            for index in ip.link_lookup(ifname=self.name):
-                ip.link("del", index=index)
+        with suppress(OSError):  # there are none
+            link_messages.execute(link_messages.group_deletion(self._group))
         with suppress(OSError):
             self._directory.rmdir()
 

@@ -16,7 +16,7 @@ from pathlib import Path
 
 from pyroute2 import IPRoute
 
-from launcher.node.network import link_messages, namespaces, nat
+from launcher.node.network import link_messages, namespaces, nat, nftables
 from launcher.node.network.subnet import cluster_ips, gateway
 
 _FORWARDING = Path("/proc/sys/net/ipv4/ip_forward")
@@ -77,7 +77,7 @@ class Bridge:
             nat.add_rules(self._table, self.name, subnet)
             if _FORWARDING.read_text().strip() != "1":
                 _FORWARDING.write_text("1\n")
-        except nat.NatUnavailable as error:
+        except nftables.NftablesError as error:
             return f"{error}; build or load nf_tables and nft_masq"
         except OSError as error:
             return f"packets cannot be forwarded: {_FORWARDING}: {error.strerror}"
@@ -148,7 +148,7 @@ class Bridge:
         """Removes everything."""
         for uid in self.pod_uids():
             self.detach(uid)
-        nat.remove_rules(self._table)
+        nftables.delete_table(self._table)
         with suppress(OSError):  # there are none
             link_messages.execute(link_messages.group_deletion(self._group))
         with suppress(OSError):

@@ -9,14 +9,15 @@ import fcntl
 import os
 import socket
 import struct
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from ipaddress import IPv4Address, IPv4Network
 from pathlib import Path
 
 from pyroute2 import IPRoute
 
-from launcher.node.network import link_messages, namespaces, nat, nftables
+from launcher.node.network import conntrack, link_messages, namespaces, nat, nftables, service_rules
+from launcher.node.network.pod_network import Endpoint, ListenAddress
 from launcher.node.network.subnet import cluster_ips, gateway
 
 _FORWARDING = Path("/proc/sys/net/ipv4/ip_forward")
@@ -44,6 +45,7 @@ class Bridge:
         self.network_id = network_id
         self.name, self._veth = f"fl-{network_id}", f"fl{network_id}"
         self._table = f"framework_launcher_{network_id}"
+        self._service_table = f"{self._table}_services"
         #: That of all its interfaces. 0 is that of all others.
         self._group = int(network_id, 36) % 0x7FFFFFFF + 1
         self._directory = directory
@@ -75,13 +77,38 @@ class Bridge:
         """Lets pods reach what the machine reaches. Returns why that is not possible, or an empty string."""
         try:
             nat.add_rules(self._table, self.name, subnet)
-            if _FORWARDING.read_text().strip() != "1":
-                _FORWARDING.write_text("1\n")
+            _enable_forwarding()
         except nftables.NftablesError as error:
             return f"{error}; build or load nf_tables and nft_masq"
         except OSError as error:
             return f"packets cannot be forwarded: {_FORWARDING}: {error.strerror}"
         return ""
+
+    def open_services(self, subnet: IPv4Network) -> str:
+        """Lets the kernel forward the ports of Services. Returns why that is not possible, or an empty string."""
+        try:
+            service_rules.open_table(self._service_table, self.name, subnet, cluster_ips(subnet))
+            _enable_forwarding()
+        except nftables.NftablesError as error:
+            return str(error)
+        except OSError as error:
+            return f"packets cannot be forwarded: {_FORWARDING}: {error.strerror}"
+        return ""
+
+    def service_ports(self) -> Sequence[ListenAddress]:
+        """The ports that the kernel forwards, also those of an earlier launcher. Raises OSError."""
+        return sorted(service_rules.forwarded_ports(self._service_table))
+
+    def replace_services(
+        self, ports: Mapping[ListenAddress, Sequence[Endpoint]], deleted: Sequence[ListenAddress]
+    ) -> None:
+        """Forwards these ports, and those of *deleted* no longer. Others stay as they are. Raises OSError."""
+        service_rules.replace(self._service_table, ports, deleted)
+        conntrack.delete_stale_flows({**dict.fromkeys(deleted, ()), **ports})
+
+    def close_services(self) -> None:
+        """Ends the forwarding of all ports of Services."""
+        nftables.delete_table(self._service_table)
 
     def attach(self, uid: str, address: IPv4Address, subnet: IPv4Network, process: int | None = None) -> None:
         """
@@ -114,11 +141,14 @@ class Bridge:
     def _connect(self, file: Path, interface: str) -> None:
         """Creates the *interface*, whose other end is in the namespace of *file*."""
         if former := _index_of(interface):
-            # That of a namespace that the kernel has not removed yet.
-            link_messages.execute(link_messages.link_deletion(former))
+            # That of a namespace that the kernel has not removed yet, and may remove now.
+            with suppress(OSError):
+                link_messages.execute(link_messages.link_deletion(former))
         port = link_messages.BridgePort(_index_of(self.name), self._group, _mtu_of(self.name))
         with _opened(file) as namespace:
             link_messages.execute(link_messages.veth_pair(interface, port, _POD_INTERFACE, namespace))
+        # For a pod that reaches itself by its Service, where bridges pass the rules of nftables (br_netfilter).
+        link_messages.execute(link_messages.hairpin_mode(_index_of(interface)))
 
     def detach(self, uid: str) -> None:
         """Removes the pod's namespace. The kernel removes its interface, once no process is in the namespace."""
@@ -149,6 +179,7 @@ class Bridge:
         for uid in self.pod_uids():
             self.detach(uid)
         nftables.delete_table(self._table)
+        nftables.delete_table(self._service_table)
         with suppress(OSError):  # there are none
             link_messages.execute(link_messages.group_deletion(self._group))
         with suppress(OSError):
@@ -168,6 +199,11 @@ def machine_networks() -> list[IPv4Network]:
             for address in ip.get_addr(family=socket.AF_INET)
         ]
     return [IPv4Network(text, strict=False) for text in (*routes, *addresses)]
+
+
+def _enable_forwarding() -> None:
+    if _FORWARDING.read_text().strip() != "1":
+        _FORWARDING.write_text("1\n")
 
 
 def _index_of(interface: str) -> int:

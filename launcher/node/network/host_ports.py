@@ -1,19 +1,20 @@
 """Forwards the host ports of isolated pods: connections to a port of the machine are passed on to the pod."""
 
 import asyncio
+import socket
 from collections.abc import Sequence
 from dataclasses import dataclass
 
 from launcher.core.errors import Unavailable
-from launcher.node.network.pod_network import PodNetwork, connect
+from launcher.node.network.pod_network import TCP, UDP, Endpoint, PodNetwork, connect, family_of
 from launcher.node.network.tcp_relay import relay
-from launcher.node.network.udp_forwarder import UdpForwarder
+from launcher.node.network.udp_forwarder import UdpForwarder, bound_socket
 from launcher.node.pods.pod_spec import containers_of
 from launcher.store.interface import Object
 
 _ANY = "0.0.0.0"  # noqa: S104  # that of Kubernetes for a port without hostIP
 #: The protocols whose ports are forwarded.
-_PROTOCOLS = ("TCP", "UDP")
+_PROTOCOLS = (TCP, UDP)
 _CONNECT_SECONDS = 10.0
 
 
@@ -24,7 +25,7 @@ class ForwardedPort:
     host: str
     port: int
     container_port: int
-    protocol: str = "TCP"
+    protocol: str = TCP
 
 
 def host_ports(pod: Object) -> Sequence[ForwardedPort]:
@@ -34,7 +35,7 @@ def host_ports(pod: Object) -> Sequence[ForwardedPort]:
             port.get("hostIP") or _ANY,
             port["hostPort"],
             port["containerPort"],
-            port.get("protocol") or "TCP",
+            port.get("protocol") or TCP,
         )
         for container in containers_of(pod)
         for port in container.spec.get("ports") or ()
@@ -84,9 +85,12 @@ class HostPortForwarder:
             self.close(uid)
 
     async def _listen(self, port: ForwardedPort, address: str) -> asyncio.Server | UdpForwarder:
-        if port.protocol == "UDP":
+        if port.protocol == UDP:
+            listener = bound_socket(
+                socket.socket(family_of(port.host), socket.SOCK_DGRAM), port.host, port.port
+            )
             return await UdpForwarder.listen(
-                port.host, port.port, self._network, address, port.container_port
+                listener, self._network, [Endpoint(address, port.container_port)]
             )
 
         async def forward(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:

@@ -3,44 +3,26 @@
 import asyncio
 import logging
 import socket
-from collections.abc import Callable, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from functools import partial
 from ipaddress import IPv4Address, IPv4Network
 from pathlib import Path
-from typing import Protocol, TypeVar
-
-from pyroute2 import NetlinkError
 
 from launcher.core.errors import Unavailable
 from launcher.core.pods.observed_pod import has_terminated
 from launcher.node.network.host_ports import HostPortForwarder, host_ports, unsupported_ports
 from launcher.node.network.pod_addresses import PodAddresses
-from launcher.node.network.pod_network import PodSandbox, family_of
+from launcher.node.network.pod_network import Endpoint, ListenAddress, PodBridge, PodSandbox, family_of
 from launcher.node.network.resolv_conf import usable_resolv_conf
+from launcher.node.network.service_forwarding import ServiceForwarding, run_in
 from launcher.node.network.subnet import cluster_ips, gateway
 from launcher.node.pods.pod_spec import full_name, uid_of
 from launcher.store.interface import Object
-
-T = TypeVar("T")
 
 log = logging.getLogger(__name__)
 
 _RESOLV_CONF = Path("/etc/resolv.conf")
 _NO_NAME_SERVER = "the name servers of /etc/resolv.conf listen only on the loopback interface of this machine"
-
-
-class PodBridge(Protocol):
-    """The bridge of the pods, as far as it differs between root and normal users. All methods block."""
-
-    def connect_outside(self, subnet: IPv4Network) -> str: ...
-    def attach(
-        self, uid: str, address: IPv4Address, subnet: IPv4Network, process: int | None = None
-    ) -> None: ...
-    def detach(self, uid: str) -> None: ...
-    def namespace(self, uid: str) -> Path | None: ...
-    def open_socket(self, uid: str, family: int, kind: int) -> socket.socket: ...
-    def remove(self) -> None: ...
 
 
 class IsolatedPodNetwork:
@@ -64,6 +46,7 @@ class IsolatedPodNetwork:
         self.unreachable = ""
         self._resolv_conf: Path | None = None
         self._host_ports = HostPortForwarder(self)
+        self._services = ServiceForwarding(bridge, addresses.subnet, thread)
 
     @property
     def subnet(self) -> IPv4Network:
@@ -82,6 +65,7 @@ class IsolatedPodNetwork:
         if reason := await run_in(self._thread, self._bridge.connect_outside, self.subnet):
             self.unreachable = reason
             self._unsupported.append(f"Pods reach each other, but nothing outside of this machine: {reason}.")
+        await self._services.open()
         resolv_conf = usable_resolv_conf()
         if resolv_conf is None:
             self.unreachable = self.unreachable or _NO_NAME_SERVER
@@ -160,16 +144,13 @@ class IsolatedPodNetwork:
         """Whether the address is that of a pod or of a Service."""
         return any(IPv4Address(address) in network for network in (self.subnet, self.cluster_ips))
 
+    async def forward(
+        self, endpoints: Mapping[ListenAddress, Sequence[Endpoint]]
+    ) -> Collection[ListenAddress]:
+        return await self._services.replace(endpoints)
+
     def pod_uids(self) -> Sequence[str]:
         return self._addresses.pod_uids()
 
     def unsupported_features(self, pod: Object) -> Sequence[str]:
         return [*self._unsupported, *unsupported_ports(pod)] if self.is_isolated(uid_of(pod)) else ()
-
-
-async def run_in(thread: ThreadPoolExecutor, call: Callable[..., T], *args: object) -> T:
-    """Calls a function of the bridge in its *thread*. Raises Unavailable."""
-    try:
-        return await asyncio.get_running_loop().run_in_executor(thread, partial(call, *args))
-    except (OSError, NetlinkError) as error:
-        raise Unavailable(f"pod network: {error}") from error

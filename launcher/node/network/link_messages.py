@@ -45,6 +45,13 @@ def veth_pair(name: str, port: BridgePort, peer: str, namespace: int) -> bytes:
     return _encoded(ifinfmsg(), _NEW_LINK, _CREATE | _EXCLUSIVE, fields)
 
 
+def hairpin_mode(index: int) -> bytes:
+    """Lets the bridge send packets back to the interface from which they came."""
+    port = ("IFLA_INFO_SLAVE_DATA", {"attrs": [("IFLA_BRPORT_MODE", 1)]})
+    kind = ("IFLA_LINKINFO", {"attrs": [("IFLA_INFO_SLAVE_KIND", "bridge"), port]})
+    return _encoded(ifinfmsg(), _NEW_LINK, 0, {"index": index, "attrs": [kind]})
+
+
 def link_up(index: int) -> bytes:
     """Sets the interface up."""
     return _encoded(ifinfmsg(), _NEW_LINK, 0, {"index": index, "flags": _UP, "change": _UP})

@@ -20,12 +20,13 @@ from pathlib import Path
 from launcher.core.errors import Unavailable
 from launcher.node.network.bridge import Bridge, machine_networks
 from launcher.node.network.forwarding_check import check_bridge, why_not_forwarded
-from launcher.node.network.isolated_network import IsolatedPodNetwork, PodBridge, run_in
+from launcher.node.network.isolated_network import IsolatedPodNetwork
 from launcher.node.network.namespaces import NAMESPACES_DIRECTORY
 from launcher.node.network.pod_addresses import PodAddresses
-from launcher.node.network.pod_network import PodNetworkUnavailable
+from launcher.node.network.pod_network import PodBridge, PodNetworkUnavailable
 from launcher.node.network.resolv_conf import name_servers, usable_resolv_conf
 from launcher.node.network.rootless.rootless_bridge import RootlessBridge
+from launcher.node.network.service_forwarding import run_in
 from launcher.node.network.subnet import NoFreeSubnet, choose_subnet
 
 log = logging.getLogger(__name__)

@@ -6,16 +6,18 @@ A pod on the host network always uses that of the machine, with the address of i
 
 import asyncio
 import socket
-from collections.abc import Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
-from ipaddress import IPv4Network
+from ipaddress import IPv4Address, IPv4Network
 from pathlib import Path
-from typing import Protocol
+from typing import NamedTuple, Protocol
 
 from launcher.core.errors import LauncherError
 from launcher.store.interface import Object
 
 Connection = tuple[asyncio.StreamReader, asyncio.StreamWriter]
+
+TCP, UDP = "TCP", "UDP"
 
 
 class PodNetworkUnavailable(LauncherError):
@@ -30,6 +32,21 @@ class PodSandbox:
     namespace: Path
     #: Mounted at /etc/resolv.conf; None for that of the machine.
     resolv_conf: Path | None = None
+
+
+class Endpoint(NamedTuple):
+    """A port of a pod."""
+
+    address: str
+    port: int
+
+
+class ListenAddress(NamedTuple):
+    """Where connections to a Service arrive."""
+
+    protocol: str
+    host: str
+    port: int
 
 
 class PodNetwork(Protocol):
@@ -73,6 +90,16 @@ class PodNetwork(Protocol):
         """A socket that reaches the IP *address*; with *uid*, in the network of that pod. Raises Unavailable."""
         ...
 
+    async def forward(
+        self, endpoints: Mapping[ListenAddress, Sequence[Endpoint]]
+    ) -> Collection[ListenAddress]:
+        """
+        Replaces the ports of cluster IPs that the kernel forwards to endpoints, of which each has at least one.
+
+        Returns the ports that it does not forward: the launcher has to listen on them.
+        """
+        ...
+
     def pod_uids(self) -> Sequence[str]:
         """The pods that have a namespace or an address."""
         ...
@@ -80,6 +107,25 @@ class PodNetwork(Protocol):
     def unsupported_features(self, pod: Object) -> Sequence[str]:
         """What the pod cannot reach or be separated from, one sentence each."""
         ...
+
+
+class PodBridge(Protocol):
+    """The bridge of isolated pods, as far as it differs between root and normal users. All methods block."""
+
+    def connect_outside(self, subnet: IPv4Network) -> str: ...
+    def open_services(self, subnet: IPv4Network) -> str: ...
+    def service_ports(self) -> Sequence[ListenAddress]: ...
+    def replace_services(
+        self, ports: Mapping[ListenAddress, Sequence[Endpoint]], deleted: Sequence[ListenAddress]
+    ) -> None: ...
+    def close_services(self) -> None: ...
+    def attach(
+        self, uid: str, address: IPv4Address, subnet: IPv4Network, process: int | None = None
+    ) -> None: ...
+    def detach(self, uid: str) -> None: ...
+    def namespace(self, uid: str) -> Path | None: ...
+    def open_socket(self, uid: str, family: int, kind: int) -> socket.socket: ...
+    def remove(self) -> None: ...
 
 
 class SharedPodNetwork:
@@ -115,6 +161,11 @@ class SharedPodNetwork:
         kind: int = socket.SOCK_STREAM,
     ) -> socket.socket:
         return socket.socket(family_of(address), kind)
+
+    async def forward(
+        self, endpoints: Mapping[ListenAddress, Sequence[Endpoint]]
+    ) -> Collection[ListenAddress]:
+        return endpoints.keys()
 
     def pod_uids(self) -> Sequence[str]:
         return ()

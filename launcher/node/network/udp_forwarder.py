@@ -1,11 +1,13 @@
-"""Forwards the datagrams of a host port to a pod, and those of the pod back to the client that sent to it before."""
+"""Forwards the datagrams of a port to pods, and those of a pod back to the client that sent to it before."""
 
 import asyncio
+import random
 import socket
+from collections.abc import Sequence
 from typing import Any
 
 from launcher.core.errors import Unavailable
-from launcher.node.network.pod_network import PodNetwork
+from launcher.node.network.pod_network import Endpoint, PodNetwork
 
 #: The time after which a client that sends and receives nothing is forgotten, as by the kernel's address translation.
 _IDLE_SECONDS = 120.0
@@ -14,24 +16,28 @@ _MAX_CLIENTS, _MAX_WAITING = 1024, 64
 
 
 class UdpForwarder(asyncio.DatagramProtocol):
-    """The clients of one host port, each with a socket to the port of the pod."""
+    """The clients of one port, each with a socket to one of the endpoints, which is selected at random."""
 
-    def __init__(self, network: PodNetwork, address: str, port: int) -> None:
-        """Datagrams are forwarded to *port* of the pod at *address*."""
-        self._network, self._target = network, (address, port)
+    def __init__(self, network: PodNetwork, endpoints: Sequence[Endpoint]) -> None:
+        self._network, self._endpoints = network, endpoints
         self._transport: asyncio.DatagramTransport | None = None
         self._clients: dict[Any, _UdpClient] = {}
 
     @classmethod
     async def listen(
-        cls, host: str, host_port: int, network: PodNetwork, address: str, port: int
+        cls, listener: socket.socket, network: PodNetwork, endpoints: Sequence[Endpoint]
     ) -> "UdpForwarder":
-        """Listens at *host_port*. Raises OSError."""
+        """Forwards the datagrams of *listener*, which is bound to a port."""
         loop = asyncio.get_running_loop()
-        _, forwarder = await loop.create_datagram_endpoint(
-            lambda: cls(network, address, port), local_addr=(host, host_port)
-        )
+        _, forwarder = await loop.create_datagram_endpoint(lambda: cls(network, endpoints), sock=listener)
         return forwarder
+
+    def replace(self, endpoints: Sequence[Endpoint]) -> None:
+        """Forwards to these endpoints only: clients of others get another one with their next datagram."""
+        self._endpoints = endpoints
+        for client in list(self._clients.values()):
+            if client.endpoint not in endpoints:
+                client.close()
 
     def close(self) -> None:
         """Ends the forwarding."""
@@ -46,10 +52,11 @@ class UdpForwarder(asyncio.DatagramProtocol):
     def datagram_received(self, data: bytes, addr: Any) -> None:
         client = self._clients.get(addr)
         if client is None:
-            if len(self._clients) >= _MAX_CLIENTS:
+            if len(self._clients) >= _MAX_CLIENTS or not self._endpoints:
                 return
-            client = self._clients[addr] = _UdpClient(self, addr)
-            client.open(self._network, self._target)
+            endpoint = random.choice(self._endpoints)  # noqa: S311  # no secret
+            client = self._clients[addr] = _UdpClient(self, addr, endpoint)
+            client.open(self._network)
         client.send(data)
 
     def respond(self, data: bytes, address: Any) -> None:
@@ -65,22 +72,22 @@ class UdpForwarder(asyncio.DatagramProtocol):
 class _UdpClient(asyncio.DatagramProtocol):
     """The socket to the pod for one client."""
 
-    def __init__(self, forwarder: UdpForwarder, address: Any) -> None:
-        self._forwarder, self._address = forwarder, address
+    def __init__(self, forwarder: UdpForwarder, address: Any, endpoint: Endpoint) -> None:
+        self._forwarder, self._address, self.endpoint = forwarder, address, endpoint
         self._transport: asyncio.DatagramTransport | None = None
         self._waiting: list[bytes] = []
         self._opening: asyncio.Task[None] | None = None
         self._timer: asyncio.TimerHandle | None = None
 
-    def open(self, network: PodNetwork, target: tuple[str, int]) -> None:
+    def open(self, network: PodNetwork) -> None:
         """Begins to open the socket; datagrams wait until it is."""
-        self._opening = asyncio.create_task(self._open(network, target))
+        self._opening = asyncio.create_task(self._open(network))
 
-    async def _open(self, network: PodNetwork, target: tuple[str, int]) -> None:
+    async def _open(self, network: PodNetwork) -> None:
         try:
-            opened = await network.open_socket(target[0], kind=socket.SOCK_DGRAM)
+            opened = await network.open_socket(self.endpoint.address, kind=socket.SOCK_DGRAM)
             opened.setblocking(False)
-            opened.connect(target)
+            opened.connect(self.endpoint)
             await asyncio.get_running_loop().create_datagram_endpoint(lambda: self, sock=opened)
         except (OSError, Unavailable):
             self.close()  # as if the datagram was lost
@@ -120,3 +127,14 @@ class _UdpClient(asyncio.DatagramProtocol):
 
     def error_received(self, exc: Exception) -> None:
         """Does nothing: the pod does not listen yet, and the client sends again."""
+
+
+def bound_socket(opened: socket.socket, host: str, port: int) -> socket.socket:
+    """The socket, which is bound and does not block. Raises OSError, and closes it."""
+    try:
+        opened.bind((host, port))
+        opened.setblocking(False)
+    except OSError:
+        opened.close()
+        raise
+    return opened

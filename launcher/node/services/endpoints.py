@@ -7,18 +7,9 @@ from typing import Any
 
 from launcher.core.json_access import as_object, as_objects, text
 from launcher.core.pods.observed_pod import has_terminated, is_deleted
+from launcher.node.network.pod_network import TCP, Endpoint
 from launcher.node.pods.pod_spec import containers_of
 from launcher.store.interface import Key, Object, key_of
-
-TCP = "TCP"
-
-
-@dataclass(frozen=True, slots=True)
-class Endpoint:
-    """A port of a pod."""
-
-    address: str
-    port: int
 
 
 @dataclass(frozen=True, slots=True)

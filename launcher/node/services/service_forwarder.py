@@ -1,24 +1,16 @@
-"""Forwards TCP connections to ports of Services to their endpoints, in this process."""
+"""Forwards TCP connections and UDP datagrams to ports of Services to their endpoints, in this process."""
 
 import asyncio
 import random
 import socket
 from collections.abc import Mapping, Sequence
-from typing import NamedTuple
 
 from launcher.core.errors import Unavailable
-from launcher.node.network.pod_network import Connection, PodNetwork, connect
+from launcher.node.network.pod_network import UDP, Connection, Endpoint, ListenAddress, PodNetwork, connect
 from launcher.node.network.tcp_relay import relay
-from launcher.node.services.endpoints import Endpoint
+from launcher.node.network.udp_forwarder import UdpForwarder, bound_socket
 
 _CONNECT_SECONDS = 10.0
-
-
-class ListenAddress(NamedTuple):
-    """Where connections to a Service arrive."""
-
-    host: str
-    port: int
 
 
 class ServiceForwarder:
@@ -26,7 +18,7 @@ class ServiceForwarder:
 
     def __init__(self, network: PodNetwork) -> None:
         self._network = network
-        self._servers: dict[ListenAddress, asyncio.Server] = {}
+        self._servers: dict[ListenAddress, asyncio.Server | UdpForwarder] = {}
         self._endpoints: Mapping[ListenAddress, Sequence[Endpoint]] = {}
 
     async def replace(
@@ -36,6 +28,9 @@ class ServiceForwarder:
         self._endpoints = endpoints
         for address in self._servers.keys() - endpoints.keys():
             self._servers.pop(address).close()
+        for address, server in self._servers.items():
+            if isinstance(server, UdpForwarder):
+                server.replace(endpoints[address])
         errors: dict[ListenAddress, OSError | Unavailable] = {}
         for address in endpoints.keys() - self._servers.keys():
             try:
@@ -50,7 +45,14 @@ class ServiceForwarder:
             server.close()
         self._servers.clear()
 
-    async def _listen(self, address: ListenAddress) -> asyncio.Server:
+    async def _listen(self, address: ListenAddress) -> asyncio.Server | UdpForwarder:
+        if address.protocol == UDP:
+            opened = await self._network.open_socket(address.host, kind=socket.SOCK_DGRAM)
+            listener = bound_socket(opened, address.host, address.port)
+            return await UdpForwarder.listen(listener, self._network, self._endpoints[address])
+        return await self._listen_tcp(address)
+
+    async def _listen_tcp(self, address: ListenAddress) -> asyncio.Server:
         async def forward(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
             connection = await self._connect_to_any(self._endpoints.get(address, ()))
             if connection is None:
@@ -61,7 +63,7 @@ class ServiceForwarder:
         listener = await self._network.open_socket(address.host)
         try:
             listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-            listener.bind(address)
+            listener.bind((address.host, address.port))
             return await asyncio.start_server(forward, sock=listener)
         except BaseException:
             listener.close()

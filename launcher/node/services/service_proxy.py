@@ -1,7 +1,7 @@
 """
 The service proxy of local mode, as kube-proxy on a cluster: connections to Services reach their ready pods.
 
-Cluster IPs and node ports are forwarded by this process.
+Cluster IPs of isolated pods are forwarded by the kernel where it can. This process forwards others, and node ports.
 """
 
 import asyncio
@@ -12,10 +12,8 @@ from contextlib import suppress
 
 from launcher.core.errors import Unavailable
 from launcher.core.events import ObjectEvent
-from launcher.node.network.pod_network import PodNetwork
+from launcher.node.network.pod_network import TCP, UDP, ListenAddress, PodNetwork
 from launcher.node.services.endpoints import (
-    TCP,
-    Endpoint,
     ProxiedService,
     SelectedPod,
     ServicePort,
@@ -24,7 +22,7 @@ from launcher.node.services.endpoints import (
     selected_pod,
     service_ports,
 )
-from launcher.node.services.service_forwarder import ListenAddress, ServiceForwarder
+from launcher.node.services.service_forwarder import ServiceForwarder
 from launcher.store.backoff import wait_or_timeout
 from launcher.store.event_recorder import EventRecorder
 from launcher.store.informer import EventHandlerFuncs, SharedInformers
@@ -46,7 +44,7 @@ class ServiceProxy:
     """Keeps the forwarded ports equal to the Services and pods of the store."""
 
     def __init__(self, informers: SharedInformers, network: PodNetwork, events: EventRecorder) -> None:
-        self._forwarder, self._events = ServiceForwarder(network), events
+        self._network, self._forwarder, self._events = network, ServiceForwarder(network), events
         services = EventHandlerFuncs(self._upsert_service, self._delete_service)
         pods = EventHandlerFuncs(self._upsert_pod, self._delete_pod)
         self._informers = (
@@ -61,7 +59,7 @@ class ServiceProxy:
         self._reported: Mapping[ListenAddress, str] = {}
 
     async def run(self) -> None:
-        """Applies changes until cancelled; then no port is forwarded."""
+        """Applies changes until cancelled; then this process forwards no port."""
         for informer in self._informers:
             await informer.synced.wait()
         clock = asyncio.get_running_loop().time
@@ -122,17 +120,17 @@ class ServiceProxy:
     # Ports
 
     async def _sync(self) -> None:
-        ports = list(self._ports())
-        endpoints: dict[ListenAddress, tuple[Endpoint, ...]] = {}
-        services: dict[ListenAddress, Key] = {}
-        for port in ports:
-            for address in _listen_addresses(port):
-                endpoints[address], services[address] = port.endpoints, port.service
-        errors = await self._forwarder.replace(endpoints)
+        ports = {address: port for port in self._ports() for address in _listen_addresses(port)}
+        endpoints = {address: port.endpoints for address, port in ports.items()}
+        cluster_ips = {address: endpoints[address] for address in endpoints if address.host != _ANY}
+        by_kernel = cluster_ips.keys() - await self._network.forward(cluster_ips)
+        errors = await self._forwarder.replace(
+            {address: endpoints[address] for address in endpoints.keys() - by_kernel}
+        )
         messages = {address: _message(address, error) for address, error in errors.items()}
         for address in messages:
             if self._reported.get(address) != messages[address]:
-                self._report(services[address], messages[address])
+                self._report(ports[address].service, messages[address])
         self._reported = messages
 
     def _ports(self) -> Iterator[ServicePort]:
@@ -148,13 +146,13 @@ class ServiceProxy:
 
 
 def _listen_addresses(port: ServicePort) -> Iterator[ListenAddress]:
-    """Where this process listens for the port: nowhere without endpoints, so that connections are refused."""
-    if port.protocol != TCP or not port.endpoints:
+    """Where connections to the port arrive: nowhere without endpoints, so that they are refused."""
+    if port.protocol not in (TCP, UDP) or not port.endpoints:
         return
     if not is_bound_by_pods(port):
-        yield ListenAddress(port.cluster_ip, port.port)
+        yield ListenAddress(port.protocol, port.cluster_ip, port.port)
     if port.node_port:
-        yield ListenAddress(_ANY, port.node_port)
+        yield ListenAddress(port.protocol, _ANY, port.node_port)
 
 
 def _message(address: ListenAddress, error: OSError | Unavailable) -> str:

@@ -4,8 +4,8 @@ from typing import Any
 
 import pytest
 
+from launcher.node.network.pod_network import Endpoint
 from launcher.node.services.endpoints import (
-    Endpoint,
     ServicePort,
     is_bound_by_pods,
     proxied_service,

@@ -13,13 +13,14 @@ import socket
 import subprocess
 import sys
 import threading
+from collections.abc import Mapping, Sequence
 from ipaddress import IPv4Address, IPv4Network
 from pathlib import Path
 from typing import Any
 
 import launcher
 from launcher.node.network import namespaces
-from launcher.node.network.pod_network import PodNetworkUnavailable
+from launcher.node.network.pod_network import Endpoint, ListenAddress, PodNetworkUnavailable
 from launcher.node.network.rootless import holder, worker
 
 _ROOT = Path(launcher.__file__).parent.parent
@@ -124,6 +125,25 @@ class RootlessBridge:
         reason: str = self._state["outside"] or self._call("connect_outside", str(subnet))
         return reason
 
+    def open_services(self, subnet: IPv4Network) -> str:
+        """Lets the kernel forward the ports of Services. Returns why that is not possible, or an empty string."""
+        reason: str = self._call("open_services", str(subnet))
+        return reason
+
+    def service_ports(self) -> Sequence[ListenAddress]:
+        """The ports that the kernel forwards, also those of an earlier launcher. Raises OSError."""
+        return [ListenAddress(*each) for each in self._call("service_ports")]
+
+    def replace_services(
+        self, ports: Mapping[ListenAddress, Sequence[Endpoint]], deleted: Sequence[ListenAddress]
+    ) -> None:
+        """Forwards these ports, and those of *deleted* no longer. Others stay as they are. Raises OSError."""
+        self._call("replace_services", list(ports.items()), deleted)
+
+    def close_services(self) -> None:
+        """Ends the forwarding of all ports of Services."""
+        self._call("close_services")
+
     def attach(self, uid: str, address: IPv4Address, subnet: IPv4Network, process: int | None = None) -> None:
         """Creates the pod's namespace and connects it, unless that is done."""
         if process is not None:
@@ -148,7 +168,7 @@ class RootlessBridge:
             _, files = self._sockets.call("open_socket", uid, int(family), int(kind))
         return socket.socket(family, kind, fileno=files[0])
 
-    def _call(self, name: str, *arguments: str) -> Any:
+    def _call(self, name: str, *arguments: object) -> Any:
         with self._starting:
             assert self._worker is not None
             if self._worker.poll() is not None:

@@ -10,6 +10,7 @@ import json
 import os
 import socket
 import threading
+from collections.abc import Sequence
 from contextlib import suppress
 from ipaddress import IPv4Address, IPv4Network
 from pathlib import Path
@@ -18,9 +19,10 @@ from typing import Any
 from pyroute2 import IPRoute, NetlinkError
 
 from launcher.node.network.bridge import Bridge
+from launcher.node.network.pod_network import Endpoint, ListenAddress
 from launcher.node.network.rootless.holder import enter
 
-MAX_PACKET_BYTES = 65536
+MAX_PACKET_BYTES = 131072
 _LOOPBACK_INDEX = 1
 
 
@@ -50,6 +52,21 @@ class _Calls:
 
     def connect_outside(self, subnet: str) -> str:
         return self._bridge.connect_outside(IPv4Network(subnet))
+
+    def open_services(self, subnet: str) -> str:
+        return self._bridge.open_services(IPv4Network(subnet))
+
+    def service_ports(self) -> Sequence[Sequence[Any]]:
+        return self._bridge.service_ports()
+
+    def replace_services(self, ports: Sequence[Any], deleted: Sequence[Any]) -> None:
+        endpoints = {
+            ListenAddress(*address): [Endpoint(*each) for each in targets] for address, targets in ports
+        }
+        self._bridge.replace_services(endpoints, [ListenAddress(*each) for each in deleted])
+
+    def close_services(self) -> None:
+        self._bridge.close_services()
 
     def attach(self, uid: str, address: str, subnet: str) -> None:
         self._bridge.attach(uid, IPv4Address(address), IPv4Network(subnet))

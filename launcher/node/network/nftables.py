@@ -1,22 +1,22 @@
 """
 Transactions of nftables by netlink, and the expressions of their rules.
 
-A transaction is applied as a whole or not at all. The messages are encoded by pyroute2; they are sent here because its
-own batches contain one command each.
+A transaction is applied as a whole or not at all.
 """
 
-import os
 import socket
-import struct
 from collections.abc import Iterable, Iterator, Sequence
 from ipaddress import IPv4Network
 from typing import Any
 
 from pyroute2 import NetlinkError
-from pyroute2.netlink import NETLINK_NETFILTER, NLM_F_ACK, NLM_F_APPEND, NLM_F_CREATE, NLM_F_REQUEST
+from pyroute2.netlink import NETLINK_NETFILTER
 from pyroute2.netlink.nfnetlink import NFNL_SUBSYS_NFTABLES, nfgen_msg, nftsocket
 from pyroute2.netlink.nfnetlink.nftsocket import Cmp, Meta
 from pyroute2.nftables.main import NFTables
+
+from launcher.node.network import netlink
+from launcher.node.network.netlink import APPEND, CREATE, Message
 
 #: Verdicts.
 DROP, ACCEPT, GOTO = 0, 1, -4
@@ -28,13 +28,9 @@ NETWORK_HEADER, SOURCE, DESTINATION = 1, 12, 16
 
 _IPV4 = 2
 _BEGIN, _END = 0x10, 0x11
-_HEADER = struct.Struct("=IHHII")
-_ERROR_MESSAGE = 2
 _SO_SNDBUFFORCE = 32
 _MAX_BATCH_BYTES = 16 << 20
-_RESPONSE_SECONDS = 30.0
 
-Message = tuple[Any, int, int]
 Expression = dict[str, Any]
 
 
@@ -44,7 +40,7 @@ class NftablesError(OSError):
 
 def add(kind: str, **attributes: Any) -> Message:
     """Adds a ``table``, ``chain``, ``set``, or ``elements`` of one, unless it exists; a ``rule`` is always appended."""
-    return _message(kind, "NEW", attributes, NLM_F_CREATE | (NLM_F_APPEND if kind == "rule" else 0))
+    return _message(kind, "NEW", attributes, CREATE | (APPEND if kind == "rule" else 0))
 
 
 def delete(kind: str, **attributes: Any) -> Message:
@@ -62,8 +58,9 @@ def _message(kind: str, verb: str, attributes: dict[str, Any], flags: int) -> Me
     }
     message = classes[kind]()
     message["attrs"] = [(message.name2nla(name), value) for name, value in attributes.items()]
+    message["nfgen_family"] = _IPV4
     number = getattr(nftsocket, f"NFT_MSG_{verb}{'SETELEM' if kind == 'elements' else kind.upper()}")
-    return message, (NFNL_SUBSYS_NFTABLES << 8) | number, flags
+    return Message(message, (NFNL_SUBSYS_NFTABLES << 8) | number, flags)
 
 
 def base_chain(table: str, name: str, hook: int, priority: int, kind: str = "nat") -> Message:
@@ -75,55 +72,22 @@ def base_chain(table: str, name: str, hook: int, priority: int, kind: str = "nat
 def commit(messages: Sequence[Message]) -> None:
     """Applies all messages in one transaction. Raises NftablesError."""
     try:
-        with socket.socket(socket.AF_NETLINK, socket.SOCK_RAW, NETLINK_NETFILTER) as connection:
-            connection.settimeout(_RESPONSE_SECONDS)
+        with netlink.open_socket(NETLINK_NETFILTER) as connection:
             try:
                 connection.setsockopt(socket.SOL_SOCKET, _SO_SNDBUFFORCE, _MAX_BATCH_BYTES)
             except PermissionError:
                 connection.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, _MAX_BATCH_BYTES)
-            connection.bind((0, 0))
-            connection.send(_batch(messages))
-            _raise_errors(connection, last=len(messages))
+            last = messages[-1]._replace(is_acknowledged=True)
+            netlink.execute(connection, [_bracket(_BEGIN), *messages[:-1], last, _bracket(_END)])
     except OSError as error:
         raise NftablesError(f"nftables: {error.strerror or error}") from error
 
 
-def _batch(messages: Sequence[Message]) -> bytes:
-    # Only the last message is acknowledged: errors of others are reported before.
-    numbered = (
-        _encoded(message, kind, flags | (NLM_F_ACK if number == len(messages) else 0), number)
-        for number, (message, kind, flags) in enumerate(messages, 1)
-    )
-    return b"".join((_bracket(_BEGIN, 0), *numbered, _bracket(_END, len(messages) + 1)))
-
-
-def _bracket(kind: int, number: int) -> bytes:
-    message = nfgen_msg()
-    message["res_id"] = NFNL_SUBSYS_NFTABLES
-    return _encoded(message, kind, 0, number)
-
-
-def _encoded(message: Any, kind: int, flags: int, number: int) -> bytes:
-    message["header"]["type"], message["header"]["flags"] = kind, flags | NLM_F_REQUEST
-    message["header"]["sequence_number"] = number
-    message["nfgen_family"] = _IPV4
-    message.encode()
-    return bytes(message.data)
-
-
-def _raise_errors(connection: socket.socket, last: int) -> None:
-    """Reads until the message with the number *last* is acknowledged. Raises OSError for the first error."""
-    while True:
-        packet, offset = connection.recv(65536), 0
-        while offset < len(packet):
-            length, kind, _, number, _ = _HEADER.unpack_from(packet, offset)
-            if kind == _ERROR_MESSAGE:
-                (error,) = struct.unpack_from("=i", packet, offset + _HEADER.size)
-                if error:
-                    raise OSError(-error, os.strerror(-error))
-                if number == last:
-                    return
-            offset += length
+def _bracket(kind: int) -> Message:
+    content = nfgen_msg()
+    content["res_id"] = NFNL_SUBSYS_NFTABLES
+    content["nfgen_family"] = _IPV4
+    return Message(content, kind)
 
 
 def tables() -> set[str]:

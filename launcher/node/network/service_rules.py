@@ -16,7 +16,8 @@ from ipaddress import IPv4Address, IPv4Network
 from pyroute2.netlink.nfnetlink.nftsocket import Meta
 
 from launcher.node.network import nftables
-from launcher.node.network.nftables import REGISTERS, Message, add, delete, expression
+from launcher.node.network.netlink import Message
+from launcher.node.network.nftables import REGISTERS, add, delete, expression
 from launcher.node.network.pod_network import Endpoint, ListenAddress
 
 #: The numbers of the protocols whose connections are forwarded.

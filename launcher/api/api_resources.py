@@ -7,6 +7,8 @@ from launcher.core.serialization.frameworkcontroller import VERSION as FRAMEWORK
 from launcher.job_kinds.job_kind import JOB_KINDS, JobKind
 from launcher.store.interface import (
     CONFIG_MAPS,
+    ENDPOINT_SLICES,
+    ENDPOINTS,
     EVENTS,
     FRAMEWORK_ATTEMPTS,
     FRAMEWORKS,
@@ -140,9 +142,11 @@ API_RESOURCES: tuple[ApiResource, ...] = (
 
 METRICS_NODES = ResourceKind("metrics.k8s.io", "v1beta1", "nodes", "NodeMetrics", namespaced=False)
 METRICS_PODS = ResourceKind("metrics.k8s.io", "v1beta1", "pods", "PodMetrics")
-#: Computed from pods and nodes, and not stored.
-METRICS_RESOURCES = tuple(
-    ApiResource(kind, "", verbs=("get", "list")) for kind in (METRICS_NODES, METRICS_PODS)
+#: Computed from other objects, and not stored.
+COMPUTED_API_RESOURCES = (
+    *(ApiResource(kind, "", verbs=("get", "list")) for kind in (METRICS_NODES, METRICS_PODS)),
+    ApiResource(ENDPOINTS, "endpoints", ("ep",), verbs=("get", "list")),
+    ApiResource(ENDPOINT_SLICES, "endpointslice", verbs=("get", "list")),
 )
 
 #: The API resources in the version in which they are stored.

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 from aiohttp import web
 
-from launcher.api.api_resources import API_RESOURCES, METRICS_RESOURCES, STORED_API_RESOURCES
+from launcher.api.api_resources import API_RESOURCES, COMPUTED_API_RESOURCES, STORED_API_RESOURCES
 from launcher.api.http.server import DashboardRoutes, RouteProvider
 from launcher.api.launcher_state import LauncherStateReader
 from launcher.api.middleware.access_guard import AccessGuard
@@ -48,6 +48,7 @@ from launcher.api.resources.resource_handler import (
 )
 from launcher.api.resources.resource_metrics import ReadUsage, ResourceMetricsHandler
 from launcher.api.resources.scale import FrameworkScale, Scale, ScaleHandler
+from launcher.api.resources.service_endpoints import ComputeEndpoints, ServiceEndpointsHandler
 from launcher.api.resources.watch import WatchHandler
 from launcher.api.resources.writes import WriteHandler
 from launcher.api.system_endpoints import Health, Reviews
@@ -74,6 +75,8 @@ class ApiDependencies:
     exec_sessions: ExecSessions
     connect_to_pod: ConnectToPod
     read_usage: ReadUsage
+    #: By kind.
+    compute_endpoints: Mapping[ResourceKind, ComputeEndpoints]
     guard: AccessGuard
     limits: RequestLimits
     policy: AdmissionPolicy
@@ -134,7 +137,7 @@ def _add_system_endpoints(app: web.Application, dependencies: ApiDependencies) -
     """Adds health, version, discovery, OpenAPI and reviews."""
     health, discovery, reviews = (
         dependencies.health,
-        ApiDiscovery((*API_RESOURCES, *METRICS_RESOURCES)),
+        ApiDiscovery((*API_RESOURCES, *COMPUTED_API_RESOURCES)),
         Reviews(),
     )
     documents = OpenApi(API_RESOURCES, dependencies.clock)
@@ -152,6 +155,8 @@ def _add_system_endpoints(app: web.Application, dependencies: ApiDependencies) -
     get("/apis/{group}{slash:/?}", discovery.group)
     get("/apis/{group}/{version}{slash:/?}", discovery.group_version)
     ResourceMetricsHandler(dependencies.store, dependencies.read_usage).add_to(app)
+    for kind, compute in dependencies.compute_endpoints.items():
+        ServiceEndpointsHandler(kind, compute, dependencies.store, dependencies.clock).add_to(app)
     get("/openapi/v2", documents.v2)
     get("/openapi/v3", documents.v3)
     get("/openapi/v3/{path:.+}", documents.v3_document)

@@ -48,6 +48,7 @@ from launcher.node.network.pod_network import PodNetwork
 from launcher.node.node_spec import NodeRegistration, gpu_indexes
 from launcher.node.runtime.process_runtime import ProcessRuntime, ShimOptions
 from launcher.node.scheduler import Scheduler
+from launcher.node.services.endpoint_slices import endpoint_slices, endpoints_object
 from launcher.node.services.service_proxy import ServiceProxy
 from launcher.node.shim.linux import protect_from_oom_killer
 from launcher.node.volumes.nfs import Nfs
@@ -60,6 +61,7 @@ from launcher.settings.values import InvalidSetting
 from launcher.store.embedded.sqlite_store import SqliteStore
 from launcher.store.event_recorder import EventRecorder
 from launcher.store.informer import SharedInformers
+from launcher.store.interface import ENDPOINT_SLICES, ENDPOINTS
 from launcher.store.object_errors import object_errors
 from launcher.store.service_store import ServiceStore
 from launcher.tls.server_context import CertificateFiles
@@ -423,6 +425,7 @@ class _Server:
             exec_sessions=components.exec_sessions,
             connect_to_pod=components.pod_ports.connect,
             read_usage=components.usage.read,
+            compute_endpoints={ENDPOINT_SLICES: endpoint_slices, ENDPOINTS: endpoints_object},
             guard=self.guard,
             limits=limits,
             policy=self.settings.policy,

@@ -21,10 +21,12 @@ from launcher.node.agent.container_exec import ContainerExec
 from launcher.node.agent.pod_ports import PodPorts
 from launcher.node.agent.usage_monitor import UsageMonitor
 from launcher.node.network.pod_network import SharedPodNetwork
+from launcher.node.services.endpoint_slices import endpoint_slices, endpoints_object
 from launcher.store.embedded.embedded_store import EmbeddedStore
 from launcher.store.embedded.memory_store import MemoryStore
 from launcher.store.embedded.watch_cache import WatchCache
 from launcher.store.informer import SharedInformers
+from launcher.store.interface import ENDPOINT_SLICES, ENDPOINTS
 from launcher.store.service_store import ServiceStore
 from tests.api.client import Client
 from tests.in_memory_logs import InMemoryLogs
@@ -70,6 +72,7 @@ def api_dependencies(store: EmbeddedStore, **others: Any) -> ApiDependencies:
         "logs": InMemoryLogs(),
         "exec_sessions": ContainerExec(FakeRuntime(time.time)),
         "read_usage": UsageMonitor(FakeRuntime(time.time), time.time).read,
+        "compute_endpoints": {ENDPOINT_SLICES: endpoint_slices, ENDPOINTS: endpoints_object},
         "connect_to_pod": PodPorts(SharedPodNetwork()).connect,
         "guard": AccessGuard(LOOPBACK),
         "limits": RequestLimits(),

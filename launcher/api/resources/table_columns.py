@@ -15,6 +15,8 @@ from launcher.core.timestamps import age, format_age, parse_rfc3339
 from launcher.job_kinds.job_kind import job_kind_of
 from launcher.store.interface import (
     CONFIG_MAPS,
+    ENDPOINT_SLICES,
+    ENDPOINTS,
     EVENTS,
     FRAMEWORK_ATTEMPTS,
     FRAMEWORKS,
@@ -55,6 +57,7 @@ def table_shape(kind: ResourceKind) -> TableShape:
     return _SHAPES.get(kind.kind, _JOB if job_kind_of(kind) else _PLAIN)
 
 
+_MAX_SHOWN = 3
 _NAME = Column("Name", "The name of the object", format="name")
 _AGE = Column("Age", "Time since the creation of the object", "date")
 
@@ -281,6 +284,38 @@ def _secret(obj: Object, now: float) -> list[Cell]:
     return [obj["metadata"]["name"], _text(obj.get("type")), len(as_object(obj.get("data"))), _age(obj, now)]
 
 
+def _endpoints(obj: Object, now: float) -> list[Cell]:
+    shown = [
+        f"{address.get('ip')}:{port['port']}" if port.get("port") else str(address.get("ip"))
+        for subset in map(as_object, as_list(obj.get("subsets")))
+        for address in map(as_object, as_list(subset.get("addresses")))
+        for port in map(as_object, as_list(subset.get("ports")) or ({},))
+    ]
+    return [obj["metadata"]["name"], _first(shown) or "<none>", _age(obj, now)]
+
+
+def _endpoint_slice(obj: Object, now: float) -> list[Cell]:
+    ports = [str(as_object(port).get("port")) for port in as_list(obj.get("ports"))]
+    addresses = [
+        str(address)
+        for endpoint in map(as_object, as_list(obj.get("endpoints")))
+        for address in as_list(endpoint.get("addresses"))
+    ]
+    return [
+        obj["metadata"]["name"],
+        _text(obj.get("addressType")),
+        _first(ports) or "<unset>",
+        _first(addresses) or "<unset>",
+        _age(obj, now),
+    ]
+
+
+def _first(texts: Sequence[str]) -> str:
+    """The texts, or the first three of them and the number of the others."""
+    more = f" + {len(texts) - _MAX_SHOWN} more..." if len(texts) > _MAX_SHOWN else ""
+    return ",".join(texts[:_MAX_SHOWN]) + more
+
+
 def _text(value: object) -> str | None:
     return None if value is None else str(value)
 
@@ -381,6 +416,19 @@ _SHAPES: Mapping[str, TableShape] = {
             *_wide(("Selector", "The label selector of its pods")),
         ),
         _service,
+    ),
+    ENDPOINTS.kind: TableShape(
+        (_NAME, Column("Endpoints", "The addresses and ports of ready pods"), _AGE), _endpoints
+    ),
+    ENDPOINT_SLICES.kind: TableShape(
+        (
+            _NAME,
+            Column("AddressType", "The type of the addresses"),
+            Column("Ports", "The ports of the pods"),
+            Column("Endpoints", "The addresses of the pods"),
+            _AGE,
+        ),
+        _endpoint_slice,
     ),
     CONFIG_MAPS.kind: TableShape(
         (_NAME, Column("Data", "The number of entries", "integer"), _AGE), _config_map

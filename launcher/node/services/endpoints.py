@@ -10,6 +10,7 @@ from launcher.core.pods.observed_pod import has_terminated, is_deleted
 from launcher.node.network.pod_network import TCP, Endpoint
 from launcher.node.pods.pod_spec import containers_of
 from launcher.store.interface import Key, Object, key_of
+from launcher.store.service_store import HEADLESS
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,6 +35,7 @@ class PortMapping:
     #: A number, or the name of a port of the pods.
     target: int | str
     node_port: int
+    name: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,7 +51,7 @@ class SelectedPod:
 
 @dataclass(frozen=True, slots=True)
 class ProxiedService:
-    """A Service with a selector and a cluster IP."""
+    """A Service with a selector; the cluster IP of a headless one is empty."""
 
     key: Key
     uid: str
@@ -68,12 +70,15 @@ def selected_pod(pod: Object) -> SelectedPod | None:
     address = text(status.get("podIP"))
     if not address or has_terminated(pod):
         return None
-    ready = any(
+    is_ready = has_ready_condition(pod) and not is_deleted(pod)
+    return SelectedPod(address, _texts(pod["metadata"].get("labels")), is_ready, _named_ports(pod))
+
+
+def has_ready_condition(pod: Object) -> bool:
+    """Whether the containers of the pod are ready; it may be about to end."""
+    return any(
         (each.get("type"), each.get("status")) == ("Ready", "True")
-        for each in as_objects(status.get("conditions"))
-    )
-    return SelectedPod(
-        address, _texts(pod["metadata"].get("labels")), ready and not is_deleted(pod), _named_ports(pod)
+        for each in as_objects(as_object(pod.get("status")).get("conditions"))
     )
 
 
@@ -88,16 +93,22 @@ def _named_ports(pod: Object) -> Mapping[tuple[str, str], int]:
 
 def proxied_service(service: Object) -> ProxiedService | None:
     """The Service; None without a selector or without a cluster IP. Raises TypeError, ValueError."""
+    found = selecting_service(service)
+    return found if found is not None and found.cluster_ip else None
+
+
+def selecting_service(service: Object) -> ProxiedService | None:
+    """The Service, which may be headless; None without a selector. Raises TypeError, ValueError."""
     spec = as_object(service.get("spec"))
     selector, cluster_ip = _texts(spec.get("selector")), text(spec.get("clusterIP"))
-    if not selector or not cluster_ip or cluster_ip == "None":
+    if not selector or spec.get("type") == "ExternalName":
         return None
     return ProxiedService(
         key_of(service),
         service["metadata"]["uid"],
         selector,
         bool(spec.get("publishNotReadyAddresses")),
-        str(IPv4Address(cluster_ip)),
+        str(IPv4Address(cluster_ip)) if cluster_ip and cluster_ip != HEADLESS else "",
         tuple(map(_port_mapping, as_objects(spec.get("ports")))),
     )
 
@@ -107,7 +118,8 @@ def _port_mapping(port: Object) -> PortMapping:
     numbers = port.get("port"), port.get("nodePort") or 0
     if not all(isinstance(number, int) for number in numbers) or not isinstance(target, int | str):
         raise TypeError("spec.ports has a port that is not a number")
-    return PortMapping(text(port.get("protocol")) or TCP, int(port["port"]), target, numbers[1])
+    protocol, name = text(port.get("protocol")) or TCP, text(port.get("name")) or ""
+    return PortMapping(protocol, int(port["port"]), target, numbers[1], name)
 
 
 def _texts(value: Any) -> Mapping[str, str]:
@@ -124,13 +136,14 @@ def service_ports(service: ProxiedService, pods: Iterable[SelectedPod]) -> Itera
         endpoints = {
             Endpoint(pod.address, number)
             for pod in selected
-            if (number := _target_port(port, pod)) is not None
+            if (number := target_port(port, pod)) is not None
         }
         ordered = tuple(sorted(endpoints, key=lambda each: (each.address, each.port)))
         yield ServicePort(service.key, port.protocol, service.cluster_ip, port.port, port.node_port, ordered)
 
 
-def _target_port(port: PortMapping, pod: SelectedPod) -> int | None:
+def target_port(port: PortMapping, pod: SelectedPod) -> int | None:
+    """The port of the pod to which the port of a Service is mapped; None if the pod has no port of that name."""
     return port.target if isinstance(port.target, int) else pod.ports.get((port.protocol, port.target))
 
 

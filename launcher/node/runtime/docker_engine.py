@@ -282,7 +282,8 @@ def is_missing(error: EngineError) -> bool:
 def is_not_running(error: EngineError) -> bool:
     """Whether the call failed because the container has ended or is not started."""
     text = str(error)
-    return "is not running" in text or "can only kill running containers" in text or "not running" in text
+    # Podman reports the last one for a container that ends during the call.
+    return any(each in text for each in ("can only kill running", "not running", "container state improper"))
 
 
 @contextmanager

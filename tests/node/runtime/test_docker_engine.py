@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from launcher.node.runtime.docker_engine import DockerEngine, EngineError, is_missing
+from launcher.node.runtime.docker_engine import DockerEngine, EngineError, is_missing, is_not_running
 
 
 @pytest.mark.parametrize(
@@ -64,3 +64,10 @@ def test_a_launcher_that_does_not_run_as_root_cannot_isolate_pods(monkeypatch: p
     monkeypatch.setattr(os, "geteuid", lambda: 1000)
 
     assert "root" in DockerEngine("unix:///run", client, "Libpod/4.3.1").why_not_isolated()
+
+
+@pytest.mark.parametrize(
+    "message", ["container 5af is not running", "container state improper: stopped", "can only kill running"]
+)
+def test_a_container_that_ends_during_a_call_is_not_running(message: str) -> None:
+    assert is_not_running(EngineError(409, message))

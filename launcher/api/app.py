@@ -251,7 +251,7 @@ def _subresources(
         }
     if kind == PODS:
         logs = PodLogHandler(dependencies.store, dependencies.logs, dependencies.clock)
-        attaches = PodAttachHandler(dependencies.store, dependencies.logs, dependencies.clock)
+        attaches = PodAttachHandler(dependencies.store, dependencies.exec_sessions, dependencies.clock)
         execs = PodExecHandler(dependencies.store, dependencies.exec_sessions, dependencies.clock)
         forwards = PodPortForwardHandler(dependencies.store, dependencies.connect_to_pod, dependencies.clock)
         unsupported = {

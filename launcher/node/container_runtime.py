@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import NewType, Protocol, Self
 
 from launcher.core.errors import LauncherError
-from launcher.core.pods.exec_session import ExecSession, PodExecOptions
+from launcher.core.pods.exec_session import ExecSession, PodAttachOptions, PodExecOptions
 
 #: ``<pod uid>.<container>.<restart>``: also the name of its directory.
 RunId = NewType("RunId", str)
@@ -120,6 +120,12 @@ class ContainerConfig:
     oom_score: int | None = None
     #: The indexes of the GPUs that were allocated to the container.
     gpus: Sequence[str] = ()
+    #: Its input is open for clients that attach; otherwise it is empty.
+    stdin: bool = False
+    #: Its input ends when the first client that is attached to it ends.
+    stdin_once: bool = False
+    #: Its streams are a terminal.
+    tty: bool = False
 
     @property
     def argv(self) -> Sequence[str]:
@@ -252,6 +258,15 @@ class RuntimeService(Protocol):
 
     async def exec(self, run: RunId, options: PodExecOptions) -> ExecSession:
         """Starts a command in a running container, and returns its session, which the caller closes."""
+        ...
+
+    async def attach(self, run: RunId, options: PodAttachOptions) -> ExecSession:
+        """
+        Connect to the streams of a running container, its output from now on. Returns the session.
+
+        The session ends with the container and, unless ``options.ends_input``, with the client's input. It does not
+        delay the container for longer than some seconds if its output is not read.
+        """
         ...
 
     async def list_container_stats(self) -> Mapping[RunId, ResourceUsage]:

@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 
+from tests.builders import Json
 from tests.cli.terminals import Terminal
 from tests.clients.isolated_namespace import IsolatedNamespace, wait_for_file
 from tests.clients.kubectl import Kubectl
@@ -155,3 +156,81 @@ def test_attach_prints_the_output_until_the_container_ends(
     assert attached.exit_code() == 0
     assert attached.lines()[-1] == "last"
     assert "before" not in attached.lines()
+
+
+def _pod_with_streams(isolated: IsolatedNamespace, script: str, **streams: bool) -> Json:
+    """A pod ``attended`` with one container that has these streams."""
+    pod = isolated.pod("attended", main=script)
+    pod["spec"]["containers"][0] |= streams
+    return pod
+
+
+def test_attach_passes_on_its_input_until_it_ends(isolated: IsolatedNamespace, kubectl: Kubectl) -> None:
+    pod = _pod_with_streams(isolated, "cat; echo ended", stdin=True, stdinOnce=True)
+    kubectl("create", "-f", "-", stdin=pod)
+    kubectl("wait", "pod/attended", "--for=condition=Ready", "--timeout=30s")
+    text = "line\n" * 50_000
+
+    assert kubectl("attach", "-i", "attended", "-q", stdin=text) == f"{text}ended\n"
+
+    kubectl("wait", "pod/attended", "--for=jsonpath={.status.phase}=Succeeded", "--timeout=30s")
+
+
+def test_attach_with_a_terminal_is_the_shell_of_the_container(
+    isolated: IsolatedNamespace, kubectl: Kubectl
+) -> None:
+    kubectl("create", "-f", "-", stdin=_pod_with_streams(isolated, "exec sh", stdin=True, tty=True))
+    kubectl("wait", "pod/attended", "--for=condition=Ready", "--timeout=30s")
+    command, environment = kubectl.command_line("attach", "-it", "attended")
+
+    with Terminal(command, columns=91, rows=17, variables=environment) as terminal:
+        terminal.until("If you don't see a command prompt")
+        terminal.type("until stty size | grep '17 91'; do sleep 0.05; done\n")
+        terminal.until(r"\n([#$] )?17 91\n")
+        terminal.resize(77, 33)
+        # A terminal sends it to its foreground processes.
+        terminal.process.send_signal(signal.SIGWINCH)
+        terminal.type("until stty size | grep '33 77'; do sleep 0.05; done\n")
+        terminal.until(r"\n([#$] )?33 77\n")
+        terminal.type("exit 6\n")
+
+        assert terminal.end() == 0
+    path = "jsonpath={.status.containerStatuses[0].state.terminated.exitCode}"
+    kubectl("wait", "pod/attended", f"--for={path}=6", "--timeout=30s")
+    assert "33 77" in kubectl("logs", "attended")
+
+
+def test_attach_reports_that_a_container_has_no_terminal(
+    isolated: IsolatedNamespace, kubectl: Kubectl
+) -> None:
+    command, environment = kubectl.command_line("attach", "-it", "alone", "-c", "one")
+
+    with Terminal(command, variables=environment) as terminal:
+        terminal.until("Unable to use a TTY - container one did not allocate one")
+
+
+def test_a_container_has_its_input_after_a_restart_of_the_launcher(
+    isolated: IsolatedNamespace, kubectl: Kubectl, request: pytest.FixtureRequest
+) -> None:
+    if request.node.callspec.params["server"] != "process":
+        pytest.skip(
+            "the contract of the runtimes has this test, and the engines are not those of the machine"
+        )
+    pod = _pod_with_streams(isolated, "echo ready; cat; echo ended", stdin=True, stdinOnce=True)
+    kubectl("create", "-f", "-", stdin=pod)
+    until(lambda: "ready" in kubectl("logs", "attended") or None, "the container has written to its log")
+
+    isolated.restart_server()
+
+    assert kubectl("attach", "-i", "attended", "-q", stdin="word\n") == "word\nended\n"
+
+
+def test_run_with_input_prints_the_output_and_returns_the_exit_code(
+    isolated: IsolatedNamespace, kubectl: Kubectl
+) -> None:
+    options = ("--image", isolated.image, "--restart=Never", "-i", "--rm", "-q", "--command", "--")
+
+    done = kubectl.run("run", "once", *options, "sh", "-c", "cat; exit 5", stdin="one\ntwo\n")
+
+    assert (done.returncode, done.stdout.startswith("one\ntwo\n")) == (5, True), done.stderr
+    assert "once" not in kubectl("get", "pods", "-o", "name")

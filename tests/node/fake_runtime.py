@@ -6,7 +6,7 @@ from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from dataclasses import replace
 
 from launcher.core.errors import Unavailable
-from launcher.core.pods.exec_session import OutputStream, PodExecOptions
+from launcher.core.pods.exec_session import OutputStream, PodAttachOptions, PodExecOptions
 from launcher.node.container_runtime import (
     ContainerConfig,
     ContainerRun,
@@ -118,6 +118,16 @@ class FakeRuntime:
         return FakeExecSession(
             asyncio.create_task(self.exec_sync(run, options.command, timeout_seconds=_NEVER_ENDS))
         )
+
+    async def attach(self, run: RunId, options: PodAttachOptions) -> "FakeExecSession":
+        self._fail_if_requested()
+        return FakeExecSession(asyncio.create_task(self._wait_for_end(run)))
+
+    async def _wait_for_end(self, run: RunId) -> tuple[int, bytes]:
+        async for each in self.get_container_events():
+            if each.id == run and each.ended is not None:
+                break
+        return 0, b""
 
     async def list_container_stats(self) -> Mapping[RunId, ResourceUsage]:
         self._fail_if_requested()

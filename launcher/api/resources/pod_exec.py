@@ -13,7 +13,7 @@ from launcher.api.resources.pod_logs import container_of, container_status
 from launcher.api.resources.pod_session import check_upgrade, logged_session
 from launcher.core.errors import BadRequest, Conflict
 from launcher.core.json_access import as_object
-from launcher.core.pods.exec_session import ExecSession, OutputStream, PodExecOptions
+from launcher.core.pods.exec_session import ExecSession, OutputStream, PodAttachOptions, PodExecOptions
 from launcher.store.interface import PODS, Object, Store
 
 _NO_SPDY = (
@@ -23,11 +23,19 @@ _NO_SPDY = (
 
 
 class ExecSessions(Protocol):
-    """Starts commands in the containers of this machine."""
+    """Starts commands in the containers of this machine, and connects to the streams of containers."""
 
     async def open(self, uid: str, container: str, options: PodExecOptions) -> ExecSession:
         """
         Starts a command in a container of the pod with that uid, and returns its session, which the caller closes.
+
+        Raises Conflict if the container is not running, Unavailable.
+        """
+        ...
+
+    async def attach(self, uid: str, container: str, options: PodAttachOptions) -> ExecSession:
+        """
+        Connects to the streams of a container, and returns the session, which the caller closes.
 
         Raises Conflict if the container is not running, Unavailable.
         """

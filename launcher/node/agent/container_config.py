@@ -96,6 +96,9 @@ def container_config(
         network=files.sandbox.namespace if files.sandbox else None,
         oom_score=oom_score(pod, spec, sources.context.allocatable),
         gpus=files.gpus,
+        stdin=bool(spec.get("stdin")),
+        stdin_once=bool(spec.get("stdin") and spec.get("stdinOnce")),
+        tty=bool(spec.get("tty")),
     )
 
 

@@ -1,12 +1,12 @@
-"""Sessions of commands in the containers of pods."""
+"""Sessions in the containers of pods: of commands, and with the streams of containers."""
 
 from launcher.core.errors import Conflict
-from launcher.core.pods.exec_session import ExecSession, PodExecOptions
+from launcher.core.pods.exec_session import ExecSession, PodAttachOptions, PodExecOptions
 from launcher.node.container_runtime import RunId, RuntimeService
 
 
 class ContainerExec:
-    """Starts commands in running containers."""
+    """Starts commands in running containers, and connects to their streams."""
 
     def __init__(self, runtime: RuntimeService) -> None:
         self._runtime = runtime
@@ -18,6 +18,14 @@ class ContainerExec:
         Raises Conflict if the container is not running, Unavailable.
         """
         return await self._runtime.exec(self._running(uid, container), options)
+
+    async def attach(self, uid: str, container: str, options: PodAttachOptions) -> ExecSession:
+        """
+        Connects to the streams of a container, and returns the session, which the caller closes.
+
+        Raises Conflict if the container is not running, Unavailable.
+        """
+        return await self._runtime.attach(self._running(uid, container), options)
 
     def _running(self, uid: str, container: str) -> RunId:
         prefix = f"{uid}.{container}."

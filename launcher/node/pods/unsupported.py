@@ -37,21 +37,11 @@ def unsupported_fields(pod: Object, *, is_root: bool, has_seccomp: bool) -> Iter
     contexts = {"securityContext": spec.get("securityContext") or {}}
     for kind in ("initContainers", "containers"):
         for container in spec.get(kind) or ():
-            yield from _unsupported_streams(container)
             path = f'container "{container["name"]}": securityContext'
             contexts[path] = container.get("securityContext") or {}
     for path, context in contexts.items():
         yield from _unsupported_in_context(context, path)
         yield from _unavailable_in_context(context, path, is_root, has_seccomp)
-
-
-def _unsupported_streams(container: Mapping[str, Any]) -> Iterator[str]:
-    if fields := [field for field in ("stdin", "tty") if container.get(field)]:
-        verb = "are" if len(fields) > 1 else "is"
-        yield (
-            f'container "{container["name"]}": {" and ".join(fields)} {verb} ignored: containers have no input; '
-            "use launcher exec."
-        )
 
 
 def _unsupported_in_context(context: Mapping[str, Any], path: str) -> Iterator[str]:

@@ -73,6 +73,10 @@ def create_options(
         },
         "HostConfig": _host_config(config, hidden, podman=podman),
     }
+    if config.stdin:
+        options |= {"OpenStdin": True, "StdinOnce": config.stdin_once}
+    if config.tty:
+        options["Tty"] = True
     if config.command:
         options["Entrypoint"] = list(config.command)
     if config.args or config.command:
@@ -192,6 +196,11 @@ def has_started(shown: Mapping[str, Any]) -> bool:
 
 def has_ended(shown: Mapping[str, Any]) -> bool:
     return has_started(shown) and shown["State"].get("Status") in ("exited", "dead", "stopped", "removing")
+
+
+def has_terminal(shown: Mapping[str, Any]) -> bool:
+    """Whether the streams of the container, as inspected, are a terminal."""
+    return bool(as_object(shown.get("Config")).get("Tty"))
 
 
 def started_at(shown: Mapping[str, Any]) -> float:

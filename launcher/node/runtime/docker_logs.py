@@ -13,6 +13,7 @@ from datetime import datetime
 from functools import lru_cache
 from itertools import chain, count
 from pathlib import Path
+from time import time_ns
 from typing import Final
 
 import orjson
@@ -38,10 +39,22 @@ class LogEntry:
     text: bytes
 
 
-async def log_entries(engine: DockerEngine, container: str, *, follow: bool) -> AsyncIterator[LogEntry]:
+async def log_entries(
+    engine: DockerEngine, container: str, *, follow: bool, tty: bool = False
+) -> AsyncIterator[LogEntry]:
     """Yields the output of the container from its beginning; with *follow*, until it ends."""
-    params = {"stdout": "1", "stderr": "1", "timestamps": "1", "follow": "1" if follow else "0"}
+    params = {
+        "stdout": "1",
+        "stderr": "1",
+        "timestamps": "0" if tty else "1",
+        "follow": "1" if follow else "0",
+    }
     async with engine.stream(f"containers/{container}/logs", params) as content:
+        if tty:
+            # Without frames, so that a time could not be distinguished from output.
+            while block := await content.readany():
+                yield LogEntry(b"stdout", time_ns(), block)
+            return
         data = b""
         while block := await content.readany():
             data += block

@@ -18,7 +18,7 @@ from typing import Any, Self
 from uuid import uuid4
 
 from launcher.core.errors import Conflict, Unavailable
-from launcher.core.pods.exec_session import PodExecOptions
+from launcher.core.pods.exec_session import ExecSession, PodAttachOptions, PodExecOptions
 from launcher.node.container_runtime import (
     ContainerConfig,
     ContainerRun,
@@ -29,6 +29,8 @@ from launcher.node.container_runtime import (
     StartFailed,
 )
 from launcher.node.pods.gpus import GPU_RESOURCE
+from launcher.node.runtime.attach_session import LogAttachSession
+from launcher.node.runtime.docker_attach import DockerAttachSession
 from launcher.node.runtime.docker_container import (
     IMAGE_REF,
     INSTANCE,
@@ -41,6 +43,7 @@ from launcher.node.runtime.docker_container import (
     exit_status,
     has_ended,
     has_started,
+    has_terminal,
     kill_processes,
     resource_usage,
     start_failure,
@@ -261,6 +264,12 @@ class DockerRuntime:
     async def exec(self, run: RunId, options: PodExecOptions) -> DockerExecSession:
         return await DockerExecSession.open(self._engine, container_name(run), options)
 
+    async def attach(self, run: RunId, options: PodAttachOptions) -> ExecSession:
+        if options.stdin or options.tty:
+            # The log has no prompt before the end of its line.
+            return await DockerAttachSession.open(self._engine, container_name(run), options)
+        return await LogAttachSession.open(self._watched[run].log, options)
+
     async def list_container_stats(self) -> Mapping[RunId, ResourceUsage]:
         running = [run.id for run in self._runs.values() if run.ended is None]
         with as_unavailable():
@@ -428,12 +437,13 @@ class DockerRuntime:
                 if has_ended(shown):
                     if writer is not None and failures < _LOG_ATTEMPTS:
                         # The end of a line without a line feed may be missing in the stream.
-                        await copy_log(log_entries(self._engine, name, follow=False), writer)
+                        entries = log_entries(self._engine, name, follow=False, tty=has_terminal(shown))
+                        await copy_log(entries, writer)
                     killed = monitor is not None and monitor.kills() > 0
                     return self._status(watched, exit_status(shown, out_of_memory=killed))
                 if monitor is not None:
                     monitor.open(shown["State"].get("Pid") or 0)
-                await self._follow(name, watched, writer)
+                await self._follow(name, watched, writer, tty=has_terminal(shown))
             except (Unavailable, EngineError) as error:
                 failures += isinstance(error, EngineError)
                 log.info("container not watched", extra={"run": run, "error": str(error)})
@@ -446,12 +456,14 @@ class DockerRuntime:
             return status
         return ExitStatus.unknown(status.finished_at) if status.finished_at >= began else status
 
-    async def _follow(self, name: str, watched: _WatchedRun, writer: ResumableLogWriter | None) -> None:
+    async def _follow(
+        self, name: str, watched: _WatchedRun, writer: ResumableLogWriter | None, *, tty: bool
+    ) -> None:
         """Copies the log until its end, or until the container may have ended."""
         if writer is None:
             await wait_or_timeout(watched.changed, _CHECK_SECONDS)
             return
-        copy = asyncio.create_task(copy_log(log_entries(self._engine, name, follow=True), writer))
+        copy = asyncio.create_task(copy_log(log_entries(self._engine, name, follow=True, tty=tty), writer))
         changed = asyncio.create_task(watched.changed.wait())
         try:
             await asyncio.wait({copy, changed}, return_when=asyncio.FIRST_COMPLETED)

@@ -3,6 +3,7 @@
 import asyncio
 import logging
 import os
+import shutil
 import signal
 from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from contextlib import suppress
@@ -12,7 +13,7 @@ from pathlib import Path
 from typing import Self
 
 from launcher.core.errors import Conflict, Unavailable
-from launcher.core.pods.exec_session import PodExecOptions
+from launcher.core.pods.exec_session import PodAttachOptions, PodExecOptions
 from launcher.node.container_runtime import (
     ContainerConfig,
     ContainerRun,
@@ -23,6 +24,7 @@ from launcher.node.container_runtime import (
     RunId,
     StartFailed,
 )
+from launcher.node.runtime.attach_session import LogAttachSession
 from launcher.node.runtime.exec_session import ProcessExecSession
 from launcher.node.runtime.shim_client import SHIM_EXITED, Json, ShimConnection, start_shim
 from launcher.node.runtime.usage import ProcessTree, usage_of
@@ -182,6 +184,13 @@ class ProcessRuntime:
     async def exec(self, run: RunId, options: PodExecOptions) -> ProcessExecSession:
         return await ProcessExecSession.open(self._data, run, options)
 
+    async def attach(self, run: RunId, options: PodAttachOptions) -> LogAttachSession:
+        directory = self._data / "runs" / run
+        record = run_records.read(str(directory), run_records.RECORD)
+        if record is None:
+            raise Unavailable(f"{run} is not running")
+        return await LogAttachSession.open(Path(record["order"]["log"]), options, directory)
+
     async def list_container_stats(self) -> Mapping[RunId, ResourceUsage]:
         running = [run.id for run in self._runs.values() if run.ended is None]
         return await asyncio.to_thread(self._read_usage, running)
@@ -306,7 +315,7 @@ class ProcessRuntime:
             "no_new_privileges": config.confinement.no_new_privileges,
             "filtered": config.confinement.filtered,
         }
-        return fields | await self._isolation(config)
+        return fields | _streams(config) | await self._isolation(config)
 
     def _check_user(self, config: ContainerConfig) -> None:
         if os.geteuid() == 0:
@@ -349,7 +358,11 @@ class ProcessRuntime:
                 return {"way": mode, "steps": [to_wire(step) for step in steps]}
             hostname = ["--unshare-uts", "--hostname", config.hostname] if config.hostname else []
             arguments = [*hostname, *bubblewrap_arguments(steps)]
-            return {"way": mode, "bwrap": self._features["bwrap"], "arguments": arguments}
+            fields = {"way": mode, "bwrap": self._features["bwrap"], "arguments": arguments}
+            if config.tty and (program := shutil.which("setsid")):
+                # bwrap does not make the terminal the controlling one.
+                fields["argv"] = [program, "--ctty", *config.argv]
+            return fields
 
         try:
             if image is None and all(mount.source.is_relative_to(self._data) for mount in config.mounts):
@@ -358,6 +371,16 @@ class ProcessRuntime:
             return await asyncio.to_thread(plan_mounts)
         except planner.InvalidMount as error:
             raise StartFailed("CreateContainerConfigError", str(error)) from error
+
+
+def _streams(config: ContainerConfig) -> Json:
+    """The fields for the streams of a container; none if it has neither input nor a terminal."""
+    fields: Json = {}
+    if config.stdin or config.tty:
+        fields |= {"stdin": config.stdin, "stdin_once": config.stdin_once, "tty": config.tty}
+    if config.tty:
+        fields["environment"] = {"TERM": "xterm", **config.environment}
+    return fields
 
 
 def _cgroup_mounts(config: ContainerConfig) -> Sequence[Mount]:

@@ -8,6 +8,7 @@ import json
 import os
 import resource
 import signal
+import termios
 import time
 from contextlib import suppress
 
@@ -58,6 +59,13 @@ def become_session_leader(descriptors: list[int]) -> None:
     os.setsid()
 
 
+def control_terminal() -> None:
+    """Makes this process, the main one, the leader of a session whose controlling terminal is its input."""
+    if os.getsid(0) != os.getpid():
+        os.setsid()
+    fcntl.ioctl(0, termios.TIOCSCTTY, 0)
+
+
 def close_socket() -> None:
     """Closes the init's socket to the shim; the program's start closes the other copy of it."""
     os.close(_SHIM)
@@ -85,27 +93,39 @@ def wait_for(main: int) -> int:
 def record_exit(code: int) -> None:
     """Records the exit code, and the output in the pipes that no shim can read."""
     os.write(END, json.dumps({"exit-code": code, "at": time.time()}).encode() + b"\n")
+    if os.isatty(1):
+        return  # the stream relay has the output
     with suppress(OSError):  # the disk is full: the exit code is recorded already
-        _record_output()
+        record_output(dict(zip(run_records.OUTPUTS, (1, 2), strict=True)), END, _LOCK)
 
 
-def _record_output() -> None:
-    """Records the output that is left in the pipes if no shim can read it: the pipes end with this process."""
+def lock_end_file(lock: int) -> bool:
+    """
+    Returns whether no shim runs; then none starts until this process ends, which may record output.
+
+    A shim that starts meanwhile waits for the lock, and then reads the record.
+    """
     try:
-        # Held until this process ends: a shim that starts meanwhile waits and then reads the record.
-        fcntl.flock(_LOCK, fcntl.LOCK_SH | fcntl.LOCK_NB)
+        fcntl.flock(lock, fcntl.LOCK_SH | fcntl.LOCK_NB)
     except BlockingIOError:
+        return False
+    return True
+
+
+def record_output(files: dict[str, int], end: int, lock: int, rest: bytes = b"") -> None:
+    """Records the output that is left in the pipes, which end with this process, and *rest*, if no shim can read it."""
+    if not lock_end_file(lock):
         return
     outputs = {}
-    for name, file in zip(run_records.OUTPUTS, (1, 2), strict=True):
+    for name, file in files.items():
         os.set_blocking(file, False)
         try:
-            outputs[name] = os.read(file, _MAX_PIPE_BYTES).decode("latin-1")
+            outputs[name] = (os.read(file, _MAX_PIPE_BYTES) + rest).decode("latin-1")
         except BlockingIOError:
-            continue
+            outputs[name] = rest.decode("latin-1")
     text = json.dumps({"output": outputs}).encode() + b"\n"
     while text:
-        text = text[os.write(END, text) :]
+        text = text[os.write(end, text) :]
 
 
 def wait_for_release() -> None:

@@ -90,6 +90,8 @@ class Isolation:
     def _run_main(self, config: Json, cgroups: list[int]) -> NoReturn:
         try:
             self.prepare_main()
+            if config.get("tty"):
+                container_init.control_terminal()
             container_init.wait_for_release()
             self.execute(config, cgroups)
         except container_init.StartRefused as error:

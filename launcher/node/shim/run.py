@@ -5,8 +5,9 @@ from __future__ import annotations
 import os
 import signal
 import time
+from contextlib import suppress
 
-from launcher.node.shim import run_records
+from launcher.node.shim import linux, run_records
 from launcher.node.shim.log_writer import LogWriter
 
 TYPE_CHECKING = False
@@ -43,6 +44,7 @@ class ShimRun:
         "outputs",
         "pid",
         "pidfd",
+        "relay",
         "socket",
         "started",
         "waiting",
@@ -72,11 +74,27 @@ class ShimRun:
         #: The descriptor of the process of a recovered run, which is not a child of this shim.
         self.pidfd = -1
         self.killed = False
+        #: The process that relays its input or terminal; 0 without one, and once it has ended.
+        self.relay = 0
         #: The exit code, if it is known before the last process has ended.
         self.exit_code: int | None = None
 
     def to_json(self) -> Json:
         return {"id": self.id, "started": self.started, "ended": self.ended, "oom_kills": self.oom_kills}
+
+    def is_unwatched(self) -> bool:
+        """Whether the end of a recovered run has to be polled."""
+        return self.pidfd < 0 and self.exit_code is None
+
+    def create_outputs(self, user: int | None) -> None:
+        """Creates the run's output pipes. Raises OSError."""
+        for name in run_records.OUTPUTS:
+            path = f"{self.directory}/{name}"
+            os.mkfifo(path, 0o600)
+            if user is not None and os.geteuid() == 0:
+                # A program may open its output again, as /dev/stdout.
+                with suppress(OSError):
+                    os.chown(path, user, -1)
 
     def open_outputs(self) -> None:
         """Opens the run's output pipes for reading."""
@@ -121,6 +139,11 @@ class ShimRun:
             if outputs.get(name) and self.log is not None:
                 self.log.write(name.encode(), outputs[name].encode("latin-1"), time.time_ns())
 
+    def direct_signals_to_main(self) -> None:
+        """Directs signals to the main process, which has its own session if it has a terminal."""
+        if self.kill > 0 and (children := linux.children(self.kill)):
+            self.group = children[0]  # the oldest
+
     def signal(self, number: int) -> None:
         """Sends the signal to every process of the run."""
         try:
@@ -145,6 +168,8 @@ class ShimRun:
             "cgroups": self.cgroups,
             "started": self.started,
         }
+        if self.relay:
+            record |= {"relay": self.relay, "relay_born": run_records.start_ticks(self.relay)}
         run_records.write(self.directory, run_records.RECORD, record)
 
     def close(self) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import time
 
 RECORD = "run.json"
 ENDED = "ended.json"
@@ -61,6 +62,25 @@ def read_end(directory: str, key: str) -> Json | None:
         if isinstance(content, dict) and key in content:
             return content
     return None
+
+
+def has_started(directory: str, record: Json) -> bool:
+    """Whether the program was allowed to run; waits if its init has not decided yet."""
+    while read_end(directory, "began") is None:
+        if not is_alive(record):
+            return read_end(directory, "began") is not None
+        time.sleep(0.001)
+    return True
+
+
+def is_alive(record: Json) -> bool:
+    """Whether the recorded process is running; another process may have its pid by now."""
+    return (
+        bool(record)
+        and record["boot"] == boot_id()
+        and record["born"] is not None
+        and record["born"] == start_ticks(record["pid"])
+    )
 
 
 def remove(directory: str) -> None:

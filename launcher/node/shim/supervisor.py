@@ -12,7 +12,7 @@ from contextlib import suppress
 from functools import partial
 
 from launcher.node.shim import exec as shim_exec
-from launcher.node.shim import linux, run_records
+from launcher.node.shim import linux, run_records, stream_relay
 from launcher.node.shim.bubblewrap import BubblewrapIsolation
 from launcher.node.shim.cgroups import Cgroups, oom_kills
 from launcher.node.shim.event_loop import Loop
@@ -61,6 +61,8 @@ class Supervisor:
         #: Those that have not ended.
         self._live: set[ShimRun] = set()
         self._children: dict[int, ShimRun] = {}
+        #: By the pids of their stream relays.
+        self._relayed: dict[int, ShimRun] = {}
         self._commands = shim_exec.Commands(loop)
         #: Runs whose first process has closed its socket and whose program may not run yet.
         self._starting: set[ShimRun] = set()
@@ -107,6 +109,8 @@ class Supervisor:
             config["cgroups"] = [f"{path}/cgroup.procs" for path in run.cgroups]
             self._fork(run)
             self.runs[run.id] = self._children[run.pid] = run
+            if run.relay:
+                self._relayed[run.relay] = run
             self._live.add(run)
             if not self._isolation(run).reports_main_process:
                 self._release(run)
@@ -115,13 +119,7 @@ class Supervisor:
 
     def _fork(self, run: ShimRun) -> None:
         config = run.config
-        for name in run_records.OUTPUTS:
-            path = f"{run.directory}/{name}"
-            os.mkfifo(path, 0o600)
-            if config["user"] is not None and os.geteuid() == 0:
-                # A program may open its output again, as /dev/stdout.
-                with suppress(OSError):
-                    os.chown(path, config["user"], -1)
+        run.create_outputs(config["user"])
         run.open_outputs()
         shim_socket, init_socket = socket.socketpair()
         flags = os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC
@@ -131,8 +129,13 @@ class Supervisor:
             os.open(f"{run.directory}/{name}", os.O_RDWR | os.O_CLOEXEC) for name in run_records.OUTPUTS
         ]
         lock = os.open(self._lock, os.O_RDONLY | os.O_CREAT | os.O_CLOEXEC, 0o600)
-        descriptors = [self._null, *outputs, init_socket.fileno(), end, lock]
+        streams = [self._null, *outputs]
         try:
+            if config.get("stdin") or config.get("tty"):
+                run.relay, file = stream_relay.start(run.directory, config, end, lock)
+                outputs.append(file)
+                streams = [file] * 3 if config.get("tty") else [file, *streams[1:]]
+            descriptors = [*streams, init_socket.fileno(), end, lock]
             run.started = time.time()
             run.pid = self._isolation(run).fork(config)
             if not run.pid:
@@ -186,6 +189,10 @@ class Supervisor:
 
     def _respond_started(self, run: ShimRun) -> None:
         self._starting.discard(run)
+        if run.config.get("tty"):
+            run.direct_signals_to_main()
+            with suppress(OSError):  # the disk is full: the earlier record stays
+                run.record()
         run.config = {}
         self._watch_outputs(run)
         self._respond(run, {"run": run.to_json()})
@@ -259,6 +266,8 @@ class Supervisor:
             code = linux.exit_code(status)
             if (run := self._children.pop(pid, None)) is not None:
                 self._child_exited(run, code)
+            elif (run := self._relayed.pop(pid, None)) is not None:
+                self._relay_exited(run)
             else:
                 self._commands.child_exited(pid, code)
 
@@ -266,19 +275,33 @@ class Supervisor:
         for _ in ("messages", "end of the stream"):
             if run.socket >= 0:
                 self._read_socket(run)
-        if run in self._starting:
-            failure = self._isolation(run).start_failure(run)
-            if failure is None:
-                self._respond_started(run)
-            else:
-                self._drop(run, {"cannot": failure})
         if self.runs.get(run.id) is not run:
             return
+        if run.exit_code is None:
+            run.exit_code = code
         if (remaining := self._isolation(run).kill_remaining(run)) is not None:
-            run.exit_code, run.pid = code, remaining
+            run.pid = remaining
             self._children[run.pid] = run
-            return
-        self._end(run, code if run.exit_code is None else run.exit_code, is_estimated=False)
+        elif run.relay:
+            # It has the last output of a terminal.
+            os.kill(run.relay, signal.SIGTERM)
+        else:
+            self._processes_exited(run)
+
+    def _relay_exited(self, run: ShimRun) -> None:
+        run.relay = 0
+        if self.runs.get(run.id) is run and run.exit_code is not None and run.pid not in self._children:
+            self._processes_exited(run)
+
+    def _processes_exited(self, run: ShimRun) -> None:
+        if run in self._starting:
+            failure = self._isolation(run).start_failure(run)
+            if failure is not None:
+                self._drop(run, {"cannot": failure})
+                return
+            self._respond_started(run)
+        assert run.exit_code is not None
+        self._end(run, run.exit_code, is_estimated=False)
 
     def _end(self, run: ShimRun, code: int, *, is_estimated: bool) -> None:
         self._close_socket(run)
@@ -321,8 +344,8 @@ class Supervisor:
             self._record_end(run)
         self._cgroups.remove(())
         self._count_oom_kills()
-        for run in [run for run in self._live if run.pid not in self._children and run.pidfd < 0]:
-            if not _is_alive(run_records.read(run.directory, run_records.RECORD) or {}):
+        for run in [run for run in self._live if run.is_unwatched() and run.pid not in self._children]:
+            if not run_records.is_alive(run_records.read(run.directory, run_records.RECORD) or {}):
                 self._recovered_run_ended(run)
 
     def _count_oom_kills(self) -> None:
@@ -397,7 +420,7 @@ class Supervisor:
         for entry in list(os.scandir(self._folder)):
             record = run_records.read(entry.path, run_records.RECORD)
             ended = run_records.read(entry.path, run_records.ENDED)
-            if record is None or (ended is None and not _has_started(entry.path, record)):
+            if record is None or (ended is None and not run_records.has_started(entry.path, record)):
                 # The shim was killed before the program could run.
                 run_records.remove(entry.path)
                 continue
@@ -413,6 +436,8 @@ class Supervisor:
         run.pid, run.group, run.kill = record["pid"], record["group"], record["kill"]
         run.cgroups = record["cgroups"]
         self._isolation(run).recover(run)
+        if record["order"].get("tty"):
+            run.direct_signals_to_main()
         try:
             config = record["order"]
             run.log = LogWriter(config["log"], self._log_limits, config.get("log_group", ""))
@@ -420,40 +445,33 @@ class Supervisor:
         except OSError as error:
             # The run continues without its output; an exception here would lose the other runs.
             sys.stderr.write(f"{run.id}: {error}\n")
-        if not _is_alive(record):
+        if not run_records.is_alive(record):
             self._recovered_run_ended(run)
             return
         self._watch_outputs(run)
         try:
-            run.pidfd = os.pidfd_open(run.pid)
+            pidfd = os.pidfd_open(run.pid)
         except OSError:
             return  # Linux before 5.3, or it has just ended: the next tick polls it
-        self._loop.watch(run.pidfd, lambda _: self._recovered_run_ended(run))
+        self._watch_recovered(run, pidfd)
 
     def _recovered_run_ended(self, run: ShimRun) -> None:
         """Ends a run that was not a child of this shim: its exit code is the one that its init has recorded."""
         self._isolation(run).kill_orphans(run)
+        relay = stream_relay.end_relay(run_records.read(run.directory, run_records.RECORD) or {})
+        if relay is not None:
+            self._watch_recovered(run, relay)
+            return
         line = run_records.read_end(run.directory, "exit-code")
         if line is not None:
             self._end(run, line["exit-code"], is_estimated=False)
         else:
             self._end(run, _ESTIMATED_EXIT_CODE, is_estimated=not run.killed)
 
-
-def _has_started(directory: str, record: Json) -> bool:
-    """Whether the program was allowed to run; waits if its init has not decided yet."""
-    while run_records.read_end(directory, "began") is None:
-        if not _is_alive(record):
-            return run_records.read_end(directory, "began") is not None
-        time.sleep(0.001)
-    return True
-
-
-def _is_alive(record: Json) -> bool:
-    """Whether the recorded process is running; another process may have its pid by now."""
-    return (
-        bool(record)
-        and record["boot"] == run_records.boot_id()
-        and record["born"] is not None
-        and record["born"] == run_records.start_ticks(record["pid"])
-    )
+    def _watch_recovered(self, run: ShimRun, pidfd: int) -> None:
+        """Watches the process whose end may be the end of a recovered run, in place of an earlier one."""
+        if run.pidfd >= 0:
+            self._loop.unwatch(run.pidfd)
+            os.close(run.pidfd)
+        run.pidfd = pidfd
+        self._loop.watch(pidfd, lambda _: self._recovered_run_ended(run))

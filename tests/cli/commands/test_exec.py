@@ -17,7 +17,7 @@ from launcher.store.kubernetes.cluster_config import ClusterConfig
 from launcher.store.kubernetes.credentials import FixedHeader
 from tests.api.conftest import api_dependencies, memory_store, serving
 from tests.api.proxy.proxies import run_proxy
-from tests.api.resources.test_pod_exec import ExecHarness
+from tests.api.resources.exec_harness import ExecHarness
 from tests.builders import a_framework, a_role
 from tests.eventually import TIMEOUT_SECONDS
 from tests.node.runtimes import a_runtime

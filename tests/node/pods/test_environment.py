@@ -248,6 +248,22 @@ def test_a_container_has_the_user_and_groups_of_its_security_context(
     assert (order.user, order.group, order.groups) == expected
 
 
+@pytest.mark.parametrize(
+    ("spec", "expected"),
+    [
+        pytest.param({}, (False, False, False), id="none"),
+        pytest.param({"stdin": True, "stdinOnce": True}, (True, True, False), id="stdin"),
+        pytest.param({"stdinOnce": True, "tty": True}, (False, False, True), id="tty without stdin"),
+    ],
+)
+def test_a_container_has_the_streams_of_its_spec(spec: Any, expected: Any) -> None:
+    whole = a_pod("p", a_container("main", **spec))
+
+    config = container_config(containers_of(whole)[0], 0, EnvironmentSources(facts(whole)), host_files())
+
+    assert (config.stdin, config.stdin_once, config.tty) == expected
+
+
 def test_run_as_non_root_rejects_root() -> None:
     whole = a_pod(
         "p", a_container("main", securityContext={"runAsUser": 0}), securityContext={"runAsNonRoot": True}

@@ -51,3 +51,22 @@ def test_a_container_has_the_network_and_host_name_of_its_pod(
     options = create_options(config, {}, (), podman=podman)
 
     assert (options["HostConfig"]["NetworkMode"], options.get("Hostname")) == (mode, hostname)
+
+
+@pytest.mark.parametrize(
+    ("streams", "expected"),
+    [
+        pytest.param({}, (None, None, None), id="none"),
+        pytest.param({"stdin": True}, (True, False, None), id="stdin"),
+        pytest.param({"stdin": True, "stdin_once": True}, (True, True, None), id="stdin once"),
+        pytest.param({"tty": True}, (None, None, True), id="tty"),
+    ],
+)
+def test_a_container_has_the_streams_of_its_config(
+    streams: dict[str, bool], expected: tuple[bool | None, ...]
+) -> None:
+    config = ContainerConfig(RunId(f"{UID}.main.0"), "busybox", [], {}, Path("log"), **streams)  # type: ignore[arg-type]  # only flags
+
+    options = create_options(config, {}, (), podman=False)
+
+    assert tuple(options.get(name) for name in ("OpenStdin", "StdinOnce", "Tty")) == expected

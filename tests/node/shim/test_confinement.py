@@ -223,8 +223,6 @@ async def test_a_container_is_killed_before_the_shim_when_memory_runs_out(
     ("spec", "word"),
     [
         ({"hostPID": True}, "hostPID"),
-        ({"containers": [{"name": "c", "tty": True}]}, 'container "c": tty is ignored'),
-        ({"containers": [{"name": "c", "stdin": True, "tty": True}]}, "stdin and tty are ignored"),
         ({"shareProcessNamespace": True}, "shareProcessNamespace"),
         ({"ephemeralContainers": [{"name": "debug"}]}, "ephemeralContainers"),
         ({"priorityClassName": "high"}, "priorityClassName"),

@@ -1,7 +1,7 @@
 """
 Build the programs of the test bed from their pinned sources: ``python -m tests.cluster.build [KIT …]``.
 
-The kits are ``control-plane`` (the default), ``node`` and ``chart``. ``K8S=1.34.4`` chooses a version.
+The kits are ``control-plane`` (the default), ``node``, ``chart`` and ``metrics``. ``K8S=1.34.4`` chooses a version.
 
 They are written to build/cluster/KEY. KEY is a hash of the version and all pins: a changed pin causes a new build. The
 first build takes ten minutes and more on two cores; with Go's build cache it takes seconds.
@@ -20,7 +20,18 @@ from dataclasses import dataclass
 from enum import StrEnum
 from pathlib import Path
 
-from tests.cluster.versions import HELM, KUBERNETES, KWOK, NODE, PROJECT, TOOLS, Version, chosen, pinned
+from tests.cluster.versions import (
+    HELM,
+    KUBERNETES,
+    KWOK,
+    METRICS_SERVER,
+    NODE,
+    PROJECT,
+    TOOLS,
+    Version,
+    chosen,
+    pinned,
+)
 
 CACHE = PROJECT / "build" / "cluster"
 
@@ -44,10 +55,16 @@ class Kit(StrEnum):
     CONTROL_PLANE = "control-plane"
     NODE = "node"
     CHART = "chart"
+    METRICS = "metrics"
 
 
 #: The make target that builds them.
-_MAKE_TARGETS = {Kit.CONTROL_PLANE: "test-cluster", Kit.NODE: "test-node", Kit.CHART: "test-cluster"}
+_MAKE_TARGETS = {
+    Kit.CONTROL_PLANE: "test-cluster",
+    Kit.NODE: "test-node",
+    Kit.CHART: "test-cluster",
+    Kit.METRICS: "test-node",
+}
 
 
 @dataclass(frozen=True, slots=True)
@@ -115,6 +132,8 @@ def _modules(version: Version, kit: Kit) -> dict[Path, dict[str, str]]:
             return {directory / "node": NODE}
         case Kit.CHART:
             return {TOOLS / "helm": HELM}
+        case Kit.METRICS:
+            return {TOOLS / "metrics-server": METRICS_SERVER}
 
 
 def _programs(version: Version, kit: Kit) -> list[Program]:

@@ -20,6 +20,9 @@ from tests.cluster.versions import (
     KWOK,
     KWOK_MODULE,
     KWOK_VERSION,
+    METRICS_SERVER,
+    METRICS_SERVER_MODULE,
+    METRICS_SERVER_VERSION,
     NODE,
     TOOLS,
     Version,
@@ -54,6 +57,11 @@ def pin_kwok() -> None:
 def pin_helm() -> None:
     """Write the Go module of Helm, which requires other versions of those libraries, too."""
     _pin("helm", HELM_MODULE, HELM_VERSION, HELM)
+
+
+def pin_metrics_server() -> None:
+    """Write the Go module of metrics-server."""
+    _pin("metrics-server", METRICS_SERVER_MODULE, METRICS_SERVER_VERSION, METRICS_SERVER)
 
 
 def _pin(name: str, module: str, version: str, programs: Mapping[str, str]) -> None:
@@ -91,3 +99,4 @@ if __name__ == "__main__":
         pin_kubernetes(Version.read(argument))
     pin_kwok()
     pin_helm()
+    pin_metrics_server()

@@ -6,8 +6,8 @@ from dataclasses import dataclass
 from pathlib import Path
 
 PROJECT = Path(__file__).parents[2]
-#: One Go module for each version of Kubernetes (with one for its nodes below), one for kwok, one for Helm, and one
-#: with the gang schedulers.
+#: One Go module for each version of Kubernetes (with one for its nodes below), one for kwok, one for Helm, one for
+#: metrics-server, and one with the gang schedulers.
 TOOLS = Path(__file__).parent / "tools"
 
 DEFAULT = "1.36.3"
@@ -31,6 +31,9 @@ KWOK = {"kwok": f"{KWOK_MODULE}/cmd/kwok"}
 HELM_MODULE = "helm.sh/helm/v4"
 HELM_VERSION = "4.3.1"
 HELM = {"helm": f"{HELM_MODULE}/cmd/helm"}
+METRICS_SERVER_MODULE = "sigs.k8s.io/metrics-server"
+METRICS_SERVER_VERSION = "0.9.0"
+METRICS_SERVER = {"metrics-server": f"{METRICS_SERVER_MODULE}/cmd/metrics-server"}
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,5 +66,5 @@ def pinned() -> list[str]:
     return sorted(
         directory.name
         for directory in TOOLS.iterdir()
-        if directory.name not in {"kwok", "helm", "gangs"} and directory.is_dir()
+        if directory.name not in {"kwok", "helm", "metrics-server", "gangs"} and directory.is_dir()
     )

@@ -142,11 +142,26 @@ class RealNodes:
             "--kubelet-preferred-address-types=InternalIP",
             # Service addresses are routed on nodes only; this machine connects to the pods.
             "--enable-aggregator-routing=true",
+            *self._aggregation_flags(),
         )
         # A node without heartbeats is detected early; the following steps are the default ones.
         self.plane.add_flags(
             Component.CONTROLLER_MANAGER, "--node-monitor-period=1s", "--node-monitor-grace-period=10s"
         )
+
+    def _aggregation_flags(self) -> list[str]:
+        """Those with which kube-apiserver passes on the user of a request to other API servers."""
+        proxy = self.plane.certified_user("front-proxy-client").certificate
+        assert proxy is not None
+        return [
+            f"--proxy-client-cert-file={proxy.certificate}",
+            f"--proxy-client-key-file={proxy.key}",
+            f"--requestheader-client-ca-file={self.plane.ca}",
+            "--requestheader-allowed-names=front-proxy-client",
+            "--requestheader-username-headers=X-Remote-User",
+            "--requestheader-group-headers=X-Remote-Group",
+            "--requestheader-extra-headers-prefix=X-Remote-Extra-",
+        ]
 
 
 def _container_id(pod: Any) -> str:

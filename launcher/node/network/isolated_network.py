@@ -65,7 +65,6 @@ class IsolatedPodNetwork:
         if reason := await run_in(self._thread, self._bridge.connect_outside, self.subnet):
             self.unreachable = reason
             self._unsupported.append(f"Pods reach each other, but nothing outside of this machine: {reason}.")
-        await self._services.open()
         resolv_conf = usable_resolv_conf()
         if resolv_conf is None:
             self.unreachable = self.unreachable or _NO_NAME_SERVER

@@ -4,6 +4,7 @@ import asyncio
 import logging
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
 from functools import partial
 from ipaddress import IPv4Address, IPv4Network
 from typing import TypeVar
@@ -29,16 +30,25 @@ class ServiceForwarding:
     def __init__(self, bridge: PodBridge, subnet: IPv4Network, thread: ThreadPoolExecutor) -> None:
         """*thread* runs the calls of *bridge*."""
         self._bridge, self._subnet, self._thread = bridge, subnet, thread
-        self._is_available = False
+        #: Whether the kernel forwards ports; None before the first one.
+        self._is_available: bool | None = None
         #: The rules that are set; None if that is not known.
         self._applied: Endpoints | None = None
 
-    async def open(self) -> None:
-        """Checks whether the kernel forwards ports of Services; if not, the launcher has to. Raises Unavailable."""
+    async def _has_rules(self) -> bool:
+        """Whether there are rules of an earlier launcher."""
+        try:
+            return bool(await run_in(self._thread, self._bridge.service_ports))
+        except Unavailable:
+            return False
+
+    async def _check(self) -> bool:
+        """Whether the kernel forwards ports of Services; if not, the launcher has to."""
         if reason := await self._why_unavailable():
             log.warning("cluster IPs not forwarded by the kernel", extra={"reason": reason})
-            await run_in(self._thread, self._bridge.close_services)
-        self._is_available = not reason
+            with suppress(Unavailable):
+                await run_in(self._thread, self._bridge.close_services)
+        return not reason
 
     async def _why_unavailable(self) -> str:
         try:
@@ -51,6 +61,8 @@ class ServiceForwarding:
 
     async def replace(self, endpoints: Endpoints) -> Collection[ListenAddress]:
         """Forwards these ports only. Returns those that the kernel does not forward."""
+        if self._is_available is None and (endpoints or await self._has_rules()):
+            self._is_available = await self._check()
         if not self._is_available:
             return endpoints.keys()
         wanted = {

@@ -27,10 +27,11 @@ class FakeBridge:
     def __init__(self, existing: Sequence[ListenAddress] = (), unavailable: str = "") -> None:
         self.existing, self.unavailable = existing, unavailable
         self.calls: list[tuple[Mapping[ListenAddress, Sequence[Endpoint]], Sequence[ListenAddress]]] = []
-        self.is_closed = False
+        self.is_open = self.is_closed = False
 
     def open_services(self, subnet: IPv4Network) -> str:
         assert subnet == SUBNET
+        self.is_open = True
         return self.unavailable
 
     def service_ports(self) -> Sequence[ListenAddress]:
@@ -76,7 +77,6 @@ def forwarded(
     async def replace_all() -> list[set[ListenAddress]]:
         with ThreadPoolExecutor(1) as thread:
             forwarding = ServiceForwarding(bridge, SUBNET, thread)
-            await forwarding.open()
             return [set(await forwarding.replace(change)) for change in changes]
 
     return asyncio.run(replace_all())
@@ -98,6 +98,16 @@ def test_ports_of_an_earlier_launcher_are_replaced_or_deleted() -> None:
     forwarded(bridge, {port(80): [POD]})
 
     assert bridge.calls == [({port(80): [POD]}, ()), ({}, [port(443)])]
+
+
+def test_without_services_only_ports_of_an_earlier_launcher_are_deleted() -> None:
+    new, earlier = FakeBridge(), FakeBridge(existing=[port(80)])
+
+    forwarded(new, {})
+    forwarded(earlier, {})
+
+    assert (new.is_open, new.calls) == (False, [])
+    assert earlier.calls == [({}, [port(80)])]
 
 
 def test_many_endpoints_are_set_in_several_transactions() -> None:

@@ -237,7 +237,6 @@ def test_rules_that_another_program_deleted_are_set_again(bridge: Bridge) -> Non
         forwarding = ServiceForwarding(bridge, SUBNET, thread)
 
         async def change_after_flush() -> Sequence[ListenAddress]:
-            await forwarding.open()
             await forwarding.replace({WEB: ENDPOINTS})
             await asyncio.to_thread(bridge.close_services)
             return list(await forwarding.replace({WEB: ENDPOINTS[:1]}))

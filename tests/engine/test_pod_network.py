@@ -151,4 +151,5 @@ def test_an_engine_that_does_not_run_as_root_uses_the_network_of_the_machine(
         for event in server.get("/api/v1/namespaces/default/events")["items"]
         if event["reason"] == "NotSupported" and "does not run as root" in event["message"]
     ]
-    assert {event["involvedObject"]["name"] for event in events} == {POD, "mnist-worker-1"}
+    # One for the Framework, on the pod that is started first.
+    assert len(events) == 1

@@ -121,9 +121,10 @@ export async function patch(path, body, options) {
   return (await send("PATCH", path, { body, type, ...options })).json();
 }
 
-/** Deletes the object at `path`, after its dependents. */
-export async function remove(path, options) {
-  await send("DELETE", path, { body: { kind: "DeleteOptions", apiVersion: "v1", propagationPolicy: "Foreground" }, ...options });
+/** Deletes the object at `path`, after its dependents; with `uid`, only if it has that one. */
+export async function remove(path, { uid, ...options } = {}) {
+  const preconditions = uid && { uid };
+  await send("DELETE", path, { body: { kind: "DeleteOptions", apiVersion: "v1", propagationPolicy: "Foreground", preconditions }, ...options });
 }
 
 /**

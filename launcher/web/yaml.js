@@ -3,11 +3,11 @@
 const PLAIN = /^[A-Za-z_./$][A-Za-z0-9_./$ @%+=-]*$/;
 const WORD = /^(?:true|false|yes|no|on|off|null|y|n|~)$/i;
 
-/** Returns the YAML text of a JSON value. */
+/** Returns the YAML text of a JSON value; as in JSON, undefined members are left out. */
 export function yamlText(value, indent = "") {
   if (Array.isArray(value)) return value.length ? value.map((each) => `${indent}- ${nested(each, `${indent}  `)}`).join("\n") : `${indent}[]`;
   if (value === null || typeof value !== "object") return indent + scalar(value, indent);
-  const entries = Object.entries(value);
+  const entries = Object.entries(value).filter(([, each]) => each !== undefined);
   return entries.length ? entries.map(([key, each]) => `${indent}${scalar(key)}:${member(each, indent)}`).join("\n") : `${indent}{}`;
 }
 

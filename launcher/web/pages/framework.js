@@ -88,7 +88,7 @@ class FrameworkPage {
 
   changed(type, row) {
     if (type === "DELETED") return this.showDeleted();
-    if (row.metadata.uid !== this.framework.metadata.uid) this.records = [];
+    if (row.metadata.uid !== this.framework.metadata.uid) [this.records, this.actionsKey] = [[], null];
     if (row.metadata.resourceVersion !== this.framework.metadata.resourceVersion) this.refresh();
     return undefined;
   }
@@ -156,10 +156,12 @@ class FrameworkPage {
 
   async drawActions() {
     const { namespace, name } = this.page.params;
-    const key = [stateOfFramework(this.framework), this.framework.metadata.generation].join();
+    const { uid, generation } = this.framework.metadata;
+    const key = [uid, stateOfFramework(this.framework), generation].join();
     if (key === this.actionsKey) return;
     this.actionsKey = key;
     const buttons = await actionButtons(() => this.framework, () => this.refresh());
+    if (key !== this.actionsKey) return;
     update(this.actions, h("a", { class: "button", href: link(["logs", namespace, name]) }, "Logs"), buttons);
   }
 
@@ -232,6 +234,7 @@ class FrameworkPage {
 
   showDeleted() {
     replace(this.notice, h("p", { class: "notice" }, "This Framework was deleted. The page shows its last state. ", h("a", { href: link(["frameworks"]) }, "All Frameworks")));
+    this.actionsKey = null;
     replace(this.actions);
     announce("This Framework was deleted");
   }

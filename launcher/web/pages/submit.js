@@ -33,6 +33,12 @@ spec:
 
 export const title = () => "Submit";
 
+/** Shows this page with the manifest of `object`. */
+export function openManifest(object) {
+  sessionStorage.setItem(DRAFT, `${yamlText(object)}\n`);
+  open(link(["submit"], { namespace: object.metadata.namespace }));
+}
+
 export async function render(root, page) {
   new SubmitPage(root, page).start();
 }

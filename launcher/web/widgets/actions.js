@@ -1,13 +1,11 @@
 // Actions on Frameworks: each is confirmed in a dialog that shows the equivalent command.
 
-import { allowed, create, frameworksPath, get, patch, path as pathOf, remove } from "../api.js";
+import { allowed, frameworksPath, get, patch, path as pathOf, remove } from "../api.js";
 import { announce, button, copyButton, h, replace } from "../dom.js";
 import { counted } from "../format.js";
-import { sleep } from "../live.js";
 import { stateOfFramework } from "../states.js";
+import { gracePeriodSeconds, runAgain } from "./rerun.js";
 
-/** Re-run waits this long until the pods of the old Framework are gone. */
-const DELETION_MS = 120_000;
 const JOB_RESOURCES = { TFJob: "tfjobs", PyTorchJob: "pytorchjobs", MPIJob: "mpijobs", XGBoostJob: "xgboostjobs", JAXJob: "jaxjobs" };
 
 /** Returns the buttons of the actions that the state permits and the user is allowed to; `current` returns the Framework. */
@@ -29,7 +27,7 @@ export async function actionButtons(current, onChange) {
     mayPatch && open && framework.spec.executionType === "Create" && actionButton("Start", start, "primary"),
     mayPatch && open && framework.spec.executionType !== "Stop" && actionButton("Stop", stop),
     mayPatch && open && !job && actionButton("Scale", scale),
-    mayCreate && mayDelete && completed && !job && actionButton("Re-run", rerun),
+    mayCreate && mayDelete && !job && (completed || (open && !["Create", "Stop"].includes(framework.spec.executionType))) && actionButton("Re-run", rerun),
     mayDelete && state !== "Terminating" && actionButton("Delete", deletion, "danger"),
   ].filter(Boolean);
 }
@@ -97,41 +95,19 @@ function scale(framework) {
 }
 
 function rerun(framework) {
-  const { name, namespace, labels, annotations } = framework.metadata;
+  const { name } = framework.metadata;
   const file = `${name}.yaml`;
+  const running = framework.status?.state === "Completed" ? "" : ` Its pods have ${gracePeriodSeconds(framework)}s to end.`;
   return {
     title: `Run ${name} again?`,
-    text: "The Framework is deleted, with its pods, logs and earlier attempts, and submitted again with the same spec.",
+    text: `The Framework is deleted, with its pods, logs and earlier attempts, and submitted again with the same spec.${running}`,
     command: `launcher get ${name} -o yaml${flags(framework)} > ${file}\nlauncher delete ${name} --wait${flags(framework)}\nlauncher submit ${file}${flags(framework)}`,
     confirm: "Re-run",
-    run: async () => {
-      await remove(itemPath(framework));
-      await gone(itemPath(framework), framework.metadata.uid);
-      const spec = { ...framework.spec, executionType: "Start" };
-      const copy = { apiVersion: framework.apiVersion, kind: framework.kind, metadata: { name, namespace, labels, annotations: withoutApplied(annotations) }, spec };
-      return create(frameworksPath(namespace), copy);
-    },
+    kind: running ? "danger" : "primary",
+    stop: "Stop waiting",
+    run: (report, signal) => runAgain(framework, report, signal),
     done: `${name} is submitted again`,
   };
-}
-
-function withoutApplied(annotations = {}) {
-  const { "kubectl.kubernetes.io/last-applied-configuration": _, ...others } = annotations;
-  return others;
-}
-
-async function gone(path, uid) {
-  const deadline = performance.now() + DELETION_MS;
-  while (performance.now() < deadline) {
-    try {
-      if ((await get(path)).metadata.uid !== uid) return;
-    } catch (error) {
-      if (error.status === 404) return;
-      if (error.status) throw error;
-    }
-    await sleep(300);
-  }
-  throw new Error("Its pods did not end within two minutes. It was not submitted again; the command continues from here.");
 }
 
 function deletion(framework, job) {
@@ -149,39 +125,67 @@ function deletion(framework, job) {
   };
 }
 
-/** Asks for confirmation and runs the action; `onChange` is called when it has succeeded. */
-function confirm({ title, text, fields = [], command, confirm: label, kind = "primary", run, done }, onChange) {
+/**
+ * Asks for confirmation and runs the action; `onChange` is called when it has succeeded. `run(report, signal)` may report
+ * what it waits for. With `stop`, a button of that name aborts the signal; without, the dialog stays until the end.
+ */
+function confirm({ title, text, fields = [], command, confirm: label, kind = "primary", stop, run, done }, onChange) {
   const dialog = document.getElementById("action");
   const shown = h("pre", {});
   const commandText = () => (typeof command === "function" ? command() : command);
   const refresh = () => (shown.textContent = commandText());
   const error = h("p", { class: "error-text", role: "alert" });
+  const progress = h("p", { class: "muted", role: "status" });
   const submit = h("button", { type: "submit", class: `button ${kind}` }, label);
+  const cancel = button("Cancel", () => leave());
+  let running = null;
   const form = h("form", { on: { input: refresh, submit: (event) => { event.preventDefault(); execute(); } } },
     h("h2", { id: "action-title" }, title),
     h("p", { class: "text" }, text),
     fields.length ? h("div", { class: "fields" }, fields) : null,
     h("div", {}, h("p", { class: "hint" }, "The same on the command line:"), h("div", { class: "command" }, shown, copyButton(commandText, "Copy the command"))),
+    progress,
     error,
-    h("div", { class: "dialog-actions" }, button("Cancel", () => dialog.close()), submit),
+    h("div", { class: "dialog-actions" }, cancel, submit),
   );
 
+  function leave() {
+    if (running) running.abort();
+    else dialog.close();
+  }
+
+  function setRunning(controller) {
+    running = controller;
+    submit.disabled = running !== null;
+    cancel.disabled = running !== null && !stop;
+    cancel.textContent = running && stop ? stop : "Cancel";
+    progress.textContent = "";
+  }
+
   async function execute() {
-    submit.disabled = true;
-    error.textContent = "";
+    setRunning(new AbortController());
+    replace(error);
     try {
-      await run();
+      await run((text) => (progress.textContent = text), running.signal);
+      setRunning(null);
       dialog.close();
       announce(done);
       onChange?.();
     } catch (failure) {
-      error.textContent = failure.message;
-      submit.disabled = false;
+      setRunning(null);
+      replace(error, failure.message, failure.next?.(() => dialog.close()));
+      // A browser closes a dialog if Escape is pressed twice.
+      if (!dialog.open) dialog.showModal();
     }
   }
 
   refresh();
   replace(dialog, form);
+  dialog.oncancel = (event) => {
+    if (!running) return;
+    event.preventDefault();
+    if (stop) leave();
+  };
   dialog.showModal();
 }
 

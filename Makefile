@@ -27,6 +27,7 @@ test-cluster: $(VENV)/.dev  ## After changes to Kubernetes mode, the API or depl
 WITH_ISOLATED_PODS := seeds migration tfjob examples discovery get_ips barrier gang restart
 test-node: $(VENV)/.dev  ## After changes to the pods that the launcher creates: tests on two real kubelets. Needs root, installs Debian packages.
 	@if $(BIN)/python -m tests.realnodes.prepare; then \
+	  $(BIN)/python -m tests.browser.prepare; \
 	  $(BIN)/python -m tests.cluster.build control-plane node metrics && \
 	  $(BIN)/python -m pytest --timeout 300 tests/realnodes && \
 	  REQUIRE_POD_NETWORK=1 $(BIN)/python -m pytest -n 2 tests/local/test_pod_network.py tests/local/test_isolated_services.py tests/node/network && \

@@ -25,6 +25,8 @@ export class LogStream {
     this._onLines = onLines;
     this._onState = onState;
     this._path = corePath("pods", source.namespace, source.pod, "log");
+    /** The pod that existed before the log was requested: only the launcher itself names the pod of a log. */
+    this._podUid = source.uid ?? null;
     this._reset(source.uid ?? null);
   }
 
@@ -42,6 +44,7 @@ export class LogStream {
       await visible(this._signal);
       try {
         const before = this._received;
+        this._podUid ??= (await this._pod().catch(() => null))?.metadata.uid ?? null;
         const hasLog = await this._read();
         if (this._received > before) delay = RETRY_MS;
         if (this.source.uid) return this._onState("ended", true);
@@ -67,7 +70,7 @@ export class LogStream {
       const from = this._last.time ? { sinceTime: this._last.time } : { tailLines: FIRST_LINES };
       const response = await send("GET", this._path, { query: { ...this._query(), ...from, follow: !this.source.uid }, accept: "*/*", signal: connection.signal });
       if (response.status === 204) return false;
-      this._startRun(response.headers.get("Launcher-Pod-Uid"));
+      this._startRun(response.headers.get("Launcher-Pod-Uid") ?? this._podUid);
       this._onState("", true);
       await this._consume(response.body);
       return true;
@@ -122,11 +125,17 @@ export class LogStream {
     return logLine(this.source, time, rest);
   }
 
+  /** Returns the current pod of the task, or null. */
+  _pod() {
+    return get(corePath("pods", this.source.namespace, this.source.pod), { signal: this._signal }).catch(notFound);
+  }
+
   /** Waits until the task may have more output: the container restarts, or the task is retried with another pod. */
   async _afterEnd(hasLog) {
     while (!this._signal.aborted) {
       await visible(this._signal);
-      const pod = await get(corePath("pods", this.source.namespace, this.source.pod), { signal: this._signal }).catch(notFound);
+      const pod = await this._pod();
+      if (pod) this._podUid = pod.metadata.uid;
       if (!pod) {
         this._onState("The pod does not exist; the log continues when it is created again.", true);
       } else if (pod.metadata.uid !== this._uid || !["Succeeded", "Failed"].includes(pod.status?.phase)) {

@@ -11,7 +11,7 @@ import { tasksOf } from "../tasks.js";
 import { actionButtons, owningJob } from "../widgets/actions.js";
 import { showDiagnosis } from "../widgets/diagnosis.js";
 import { TABS } from "../widgets/framework_tabs.js";
-import { userOf } from "./frameworks.js";
+import { userOf } from "../widgets/framework_filter.js";
 
 const POLL_MS = 2000;
 const DIAGNOSIS_MS = 5000;

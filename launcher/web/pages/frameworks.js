@@ -1,6 +1,6 @@
 // The list of Frameworks: live, filtered by the server, at most 500 rows per page.
 
-import { allowed, corePath, frameworksPath, table, userName } from "../api.js";
+import { allowed, frameworksPath, hasToken } from "../api.js";
 import { announce, button, copyButton, h, replace, throttled, update } from "../dom.js";
 import { age, counted, refreshAges } from "../format.js";
 import { shortcut } from "../keyboard.js";
@@ -8,32 +8,14 @@ import { follow } from "../live.js";
 import { link, open } from "../router.js";
 import { badge, countsByKind, stateOfRow, taskBar } from "../states.js";
 import { confirmBulk } from "../widgets/actions.js";
+import { frameworkFilter, isFiltered, selectorsOf, userOf } from "../widgets/framework_filter.js";
 
 const PAGE_ROWS = 500;
 const UPDATE_MS = 250;
 /** The nodes of a Framework are not part of a watch: with that filter, a change lists the page again. */
 const RELOAD_MS = 2000;
-const TYPING_MS = 300;
-const USER_LABELS = ["launcher.microsoft.com/user", "userName", "user", "owner"];
-
-const RESULT = "status.attemptStatus.completionStatus.type.name";
-/** The field selector of each state in the filter. */
-const STATES = {
-  Waiting: "status.state=AttemptCreationPending",
-  Preparing: "status.state=AttemptPreparing",
-  Running: "status.state=AttemptRunning",
-  Retrying: "status.state=AttemptCompleted",
-  Succeeded: `status.state=Completed,${RESULT}=Succeeded`,
-  Failed: `status.state=Completed,${RESULT}=Failed,spec.executionType!=Stop`,
-  Stopped: `status.state=Completed,${RESULT}=Failed,spec.executionType=Stop`,
-};
 
 export const title = () => "Frameworks";
-
-/** Returns the user of a Framework: the first of the labels by which users are usually recorded. */
-export function userOf(metadata) {
-  return USER_LABELS.map((name) => metadata.labels?.[name]).find(Boolean) ?? "";
-}
 
 export async function render(root, page) {
   new FrameworkList(root, page).start();
@@ -66,21 +48,7 @@ class FrameworkList {
   // The parts of the page.
 
   build(root) {
-    const { query } = this.page;
-    const text = (name, label, placeholder, size) => h("label", { class: "field" }, label, h("input", {
-      type: "search", name, size, placeholder, value: query.get(name) ?? "", autocomplete: "off", spellcheck: "false",
-    }));
-    const states = ["", ...Object.keys(STATES)];
-    this.filters = h("form", { class: "filters", role: "search", "aria-label": "Filter", on: { submit: (event) => event.preventDefault() } },
-      text("name", "Name", "part of a name", 18),
-      h("label", { class: "field" }, "State", h("select", { name: "state" }, states.map((state) => h("option", { value: state }, state || "any")))),
-      h("label", { class: "field" }, "Namespace", h("select", { name: "namespace" }, h("option", { value: "" }, "all"))),
-      text("label", "Label", "team=vision", 16),
-      text("node", "Node", "gpu-node-1", 12),
-      h("label", { class: "check", title: `Those whose label ${USER_LABELS[0]} is your user name` }, h("input", { type: "checkbox", name: "mine", checked: query.get("mine") === "true" }), "Mine"),
-      button("Clear", () => this.clearFilters(), { kind: "quiet" }),
-    );
-    this.filters.elements.state.value = query.get("state") ?? "";
+    this.filter = frameworkFilter(this.page, () => this.filterChanged());
     this.body = h("tbody");
     this.foot = h("div", { class: "table-foot" });
     this.bulk = h("div", { class: "bulk", hidden: true });
@@ -102,12 +70,10 @@ class FrameworkList {
     this.content = h("div", { class: "card" }, this.bulk, h("div", { class: "table-wrap" }, this.table), this.foot);
     root.append(
       h("div", { class: "page-head" }, h("h1", { tabindex: "-1" }, "Frameworks")),
-      this.filters,
+      this.filter.element,
       this.notice,
       this.content,
     );
-    this.listenToFilters();
-    this.listNamespaces();
   }
 
   heading(key, text, kind) {
@@ -115,51 +81,9 @@ class FrameworkList {
     return h("th", { scope: "col", class: kind, data: { key } }, sort);
   }
 
-  listenToFilters() {
-    let timer = 0;
-    const apply = () => {
-      clearTimeout(timer);
-      const { elements } = this.filters;
-      this.page.setQuery({
-        name: elements.name.value.trim(),
-        state: elements.state.value,
-        namespace: elements.namespace.value,
-        label: elements.label.value.trim(),
-        node: elements.node.value.trim(),
-        mine: elements.mine.checked ? "true" : "",
-      });
-      this.tokens = [null];
-      this.load();
-    };
-    this.filters.addEventListener("change", apply);
-    this.filters.addEventListener("input", (event) => {
-      if (event.target.type !== "search") return;
-      clearTimeout(timer);
-      timer = setTimeout(apply, TYPING_MS);
-    });
-    this.signal.addEventListener("abort", () => clearTimeout(timer));
-  }
-
-  clearFilters() {
-    for (const element of this.filters.elements) {
-      if (element.type === "checkbox") element.checked = false;
-      else if (element.name) element.value = "";
-    }
-    this.filters.dispatchEvent(new Event("change"));
-  }
-
-  async listNamespaces() {
-    const select = this.filters.elements.namespace;
-    const chosen = this.page.query.get("namespace") ?? "";
-    let names = [];
-    try {
-      names = (await table(corePath("namespaces"), { query: { limit: 500 }, signal: this.signal })).rows.map((row) => row.metadata.name);
-    } catch {
-      // A user of one namespace may not list them; the URL names it.
-    }
-    if (chosen && !names.includes(chosen)) names.push(chosen);
-    for (const name of names) select.append(h("option", { value: name }, name));
-    select.value = chosen;
+  filterChanged() {
+    this.tokens = [null];
+    this.load();
   }
 
   // Data.
@@ -170,9 +94,8 @@ class FrameworkList {
     const { signal } = this.stream;
     const { query } = this.page;
     this.content.setAttribute("aria-busy", "true");
-    const labels = [query.get("label"), query.get("mine") && `${USER_LABELS[0]}=${await userName()}`];
+    const selectors = await selectorsOf(query);
     if (signal.aborted) return;
-    const selectors = { labelSelector: labels.filter(Boolean).join(","), fieldSelector: STATES[query.get("state")] };
     follow(frameworksPath(query.get("namespace")), {
       query: { ...selectors, nameContains: query.get("name"), nodeName: query.get("node"), continue: this.tokens.at(-1) },
       watchQuery: selectors,
@@ -248,7 +171,8 @@ class FrameworkList {
       user: ({ metadata }) => userOf(metadata),
     }[key] ?? (({ metadata }) => metadata.name);
     for (const heading of this.table.querySelectorAll("th[data-key]")) {
-      if (heading.dataset.key === key) heading.setAttribute("aria-sort", descending ? "descending" : "ascending");
+      // A later creation is a lower age.
+      if (heading.dataset.key === key) heading.setAttribute("aria-sort", descending === (key !== "created") ? "descending" : "ascending");
       else heading.removeAttribute("aria-sort");
     }
     const compare = (a, b) => (a < b ? -1 : a > b ? 1 : 0);
@@ -309,7 +233,7 @@ class FrameworkList {
   drawFoot(shown) {
     const { tokens } = this;
     if (!shown && tokens.length === 1) {
-      update(this.foot, this.hasFilters() ? this.noMatch() : emptyState());
+      update(this.foot, isFiltered(this.page.query) ? this.noMatch() : emptyState());
       return;
     }
     const remaining = this.remaining ? `, ${this.remaining.toLocaleString()} more` : this.next ? ", more follow" : "";
@@ -322,12 +246,8 @@ class FrameworkList {
     );
   }
 
-  hasFilters() {
-    return ["name", "state", "namespace", "label", "node", "mine"].some((name) => this.page.query.get(name));
-  }
-
   noMatch() {
-    return h("div", { class: "empty" }, h("p", {}, "No Framework matches the filter."), button("Clear the filter", () => this.clearFilters()));
+    return h("div", { class: "empty" }, h("p", {}, "No Framework matches the filter."), button("Clear the filter", () => this.filter.clear()));
   }
 
   // Selection.
@@ -374,13 +294,13 @@ class FrameworkList {
 
   addShortcuts() {
     const add = (key, description, action) => shortcut(key, description, action, this.signal);
-    add("/", "Filter by name", () => this.filters.elements.name.focus());
+    add("/", "Filter by name", () => this.filter.focus());
     add("ArrowDown", "Next row", () => this.move(1));
     add("ArrowUp", "Previous row", () => this.move(-1));
     add("x", "Select the row", () => this.current()?.querySelector("input")?.click());
     add("l", "Logs of the row", () => this.openRow((metadata) => link(["logs", metadata.namespace, metadata.name])));
     add("w", "Why: the diagnosis of the row", () => this.openRow((metadata) => link(["frameworks", metadata.namespace, metadata.name], { focus: "why" })));
-    this.filters.addEventListener("keydown", (event) => {
+    this.filter.element.addEventListener("keydown", (event) => {
       if (event.key !== "Escape" && event.key !== "ArrowDown") return;
       event.preventDefault();
       this.move(0);
@@ -433,7 +353,8 @@ function taskCounts(cells) {
 }
 
 function emptyState() {
-  const command = `curl -H 'Content-Type: application/yaml' --data-binary @examples/hello.yaml \\\n  ${location.origin}${location.pathname}${frameworksPath("default")}`;
+  const token = hasToken() ? "-H \"Authorization: Bearer $TOKEN\" " : "";
+  const command = `curl ${token}-H 'Content-Type: application/yaml' --data-binary @examples/hello.yaml \\\n  ${location.origin}${location.pathname}${frameworksPath("default")}`;
   return h("div", { class: "empty" },
     h("h2", {}, "There are no Frameworks yet"),
     h("p", { class: "muted" }, "Submit a first one; it appears here at once:"),

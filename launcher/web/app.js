@@ -19,8 +19,7 @@ const CONNECTION = {
 function setTheme(theme) {
   if (theme === "system") delete document.documentElement.dataset.theme;
   else document.documentElement.dataset.theme = theme;
-  const element = document.getElementById("theme");
-  element.textContent = `Theme: ${theme}`;
+  document.getElementById("theme").lastElementChild.textContent = theme;
 }
 
 function startTheme() {
@@ -71,7 +70,11 @@ function startHeader() {
     event.preventDefault();
     document.getElementById("main").focus();
   });
-  document.getElementById("time-zone").textContent = timeZone();
+  const zone = timeZone();
+  const [name, offset] = document.getElementById("time-zone").children;
+  name.textContent = zone.name;
+  name.hidden = !zone.name;
+  offset.textContent = zone.offset;
   document.getElementById("show-help").addEventListener("click", showHelp);
   const status = document.getElementById("connection");
   onConnection((state) => {

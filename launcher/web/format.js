@@ -34,7 +34,7 @@ export const fullTime = (milliseconds) => FULL.format(milliseconds);
 /** Returns hours, minutes and seconds in the zone of the browser. */
 export const clock = (milliseconds) => CLOCK.format(milliseconds);
 
-/** Returns the time zone of the browser, with its offset. */
+/** Returns {name, offset} of the time zone of the browser; the name is empty if it has none of its own. */
 export function timeZone() {
   const { timeZone: name } = Intl.DateTimeFormat().resolvedOptions();
   const offset = -new Date().getTimezoneOffset();
@@ -42,7 +42,7 @@ export function timeZone() {
   const hours = String(Math.floor(Math.abs(offset) / 60)).padStart(2, "0");
   const minutes = String(Math.abs(offset) % 60).padStart(2, "0");
   const utc = offset === 0 ? "UTC" : `UTC${sign}${hours}:${minutes}`;
-  return !name || name === "UTC" ? utc : `${name} (${utc})`;
+  return { name: name && name !== "UTC" ? name : "", offset: utc };
 }
 
 /** Returns the age of a time as an element that `refreshAges` keeps current. */

@@ -64,7 +64,8 @@ async function show(moveFocus) {
   const [path, search = ""] = location.hash.replace(/^#\/?/, "").split("?", 2);
   const parts = path.split("/").filter(Boolean).map(decoded);
   const main = document.getElementById("main");
-  markNavigation(parts[0]);
+  // Logs are those of a Framework.
+  markNavigation(parts[0] === "logs" ? "frameworks" : parts[0]);
   const fail = (error) => !signal.aborted && showError(main, error);
   const route = ROUTES.map(([pattern, load]) => ({ params: match(pattern.split("/"), parts), load })).find(({ params }) => params);
   if (!route) {

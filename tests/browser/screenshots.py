@@ -2,12 +2,13 @@
 Takes the pictures of docs/dashboard.md: ``python -m tests.browser.screenshots``.
 
 Run it with ``make screenshots`` after a change of the dashboard. With a directory as argument it takes every page
-there instead, in both themes and three widths, to look at.
+there instead, in both themes and three widths, to look at: ``python -m tests.browser.screenshots build/screenshots``.
+Names of pages after it select those.
 """
 
 import sys
 import tempfile
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
@@ -23,18 +24,51 @@ from tests.local.server import FRAMEWORKS, Server
 IMAGES = PROJECT / "docs" / "images"
 PAGES = {
     "list": "frameworks",
+    "list-help": "frameworks",
+    "list-empty": "frameworks?name=nothing",
+    "list-bulk": "frameworks",
     "framework": "frameworks/default/segmentation",
     "timeline": "frameworks/default/segmentation?tab=timeline",
     "stragglers": "frameworks/default/resnet50-sweep?tab=stragglers",
     "events": "frameworks/default/segmentation?tab=events",
     "yaml": "frameworks/default/segmentation?tab=yaml",
     "grid": "frameworks/default/resnet50-sweep",
+    "table": "frameworks/default/resnet50-sweep?view=table",
+    "bands": "frameworks/default/hyperparameters?tab=timeline",
+    "re-run": "frameworks/default/segmentation",
     "task": "frameworks/default/segmentation/tasks/worker/2",
     "logs": "logs/default/resnet50-sweep",
+    "logs-split": "logs/default/resnet50-sweep?task=worker-0&task=worker-1&task=worker-2&layout=split&times=true",
+    "logs-merged": "logs/default/resnet50-sweep?task=worker-0&task=worker-1&times=true&search=7",
     "nodes": "nodes",
+    "node": "nodes?node=cpu0",
     "submit": "submit",
+    "submit-valid": "submit",
+    "submit-invalid": "submit",
 }
+#: The width and height of each window.
 _HEIGHTS = {390: 844, 1280: 800, 2560: 1440}
+
+
+def _submit(tab: DashboardTab, text: str) -> None:
+    tab.button("Example").click()
+    editor = tab.page.get_by_role("textbox", name="Manifest")
+    editor.fill(text.join(editor.input_value().split("taskNumber")))
+
+
+def _mark_rows(tab: DashboardTab) -> None:
+    for name in ("hello", "resnet50-sweep"):
+        tab.row(name).get_by_role("checkbox").check()
+
+
+#: What is done on a page before its picture is taken.
+_STEPS: Mapping[str, Callable[[DashboardTab], None]] = {
+    "list-help": lambda tab: tab.page.keyboard.press("?"),
+    "list-bulk": _mark_rows,
+    "re-run": lambda tab: tab.button("Re-run").click(),
+    "submit-valid": lambda tab: _submit(tab, "taskNumber"),
+    "submit-invalid": lambda tab: _submit(tab, "taskNumer"),
+}
 
 
 def samples() -> Iterator[dict[str, Any]]:
@@ -62,6 +96,12 @@ def samples() -> Iterator[dict[str, Any]]:
     yield framework(
         "preprocess-shards", "echo shard $taskindex", tasks=26, role="map", labels={"user": "grace"}
     )
+    yield framework(
+        "hyperparameters",
+        "sleep $((taskindex % 7 + 1)); exit $((taskindex % 90 == 7))",
+        tasks=320,
+        role="trial",
+    )
     held = framework("nightly-report", "sleep 900", role="report", labels={"user": "cron"})
     held["spec"]["executionType"] = "Create"
     yield held
@@ -88,10 +128,13 @@ def take(browser: Browser, url: str, page: str, file: Path, *, width: int = 1280
         tab.open(PAGES[page])
         tab.page.locator("h1").wait_for()
         tab.page.wait_for_timeout(2500)  # the first changes have arrived, and fonts are loaded
+        if page in _STEPS:
+            _STEPS[page](tab)
+            tab.page.wait_for_timeout(1500)  # the preview is shown
         tab.page.screenshot(path=file, full_page=True)
 
 
-def main(directory: Path | None) -> None:
+def main(directory: Path | None, *chosen: str) -> None:
     path = chromium_path()
     assert path is not None, "chromium is missing: run make test-browser"
     with (
@@ -104,7 +147,8 @@ def main(directory: Path | None) -> None:
             take(browser, server.url, "list", IMAGES / "dashboard-list.png")
             take(browser, server.url, "timeline", IMAGES / "dashboard-framework.png", dark=True)
         else:
-            for page in PAGES:
+            directory.mkdir(parents=True, exist_ok=True)
+            for page in chosen or PAGES:
                 for width in _HEIGHTS:
                     for theme in ("light", "dark"):
                         file = directory / f"{page}-{width}-{theme}.png"
@@ -113,4 +157,4 @@ def main(directory: Path | None) -> None:
 
 
 if __name__ == "__main__":
-    main(Path(sys.argv[1]) if len(sys.argv) > 1 else None)
+    main(Path(sys.argv[1]) if len(sys.argv) > 1 else None, *sys.argv[2:])

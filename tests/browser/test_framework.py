@@ -150,3 +150,21 @@ def test_the_grid_is_used_by_keyboard(dashboard: DashboardTab, failed: str) -> N
     canvas.press("Enter")
 
     dashboard.heading("worker-1")
+
+
+def test_bands_of_the_timeline_have_a_legend_and_numbers(dashboard: DashboardTab, server: Server) -> None:
+    job = framework("bands", "sleep 600", tasks=301)
+    job["spec"]["executionType"] = "Create"
+    server.post(FRAMEWORKS, job)
+    dashboard.open("frameworks/default/bands?tab=timeline")
+    server.patch(f"{FRAMEWORKS}/bands", {"spec": {"executionType": "Start"}})
+    legend = dashboard.page.locator(".timeline .legend")
+    expect(legend).to_contain_text("Running")
+    server.patch(f"{FRAMEWORKS}/bands", {"spec": {"executionType": "Stop"}})
+    server.completed("bands")
+    dashboard.state(dashboard.page.locator(".head-badge"), "Stopped")
+    expect(legend).to_have_text(re.compile("Preparing.*Stopped"))
+
+    dashboard.page.locator(".timeline canvas").hover(position={"x": 600, "y": 60})
+
+    expect(dashboard.page.locator(".tooltip")).to_have_text(re.compile(r"worker at \d\d:\d\d:\d\d: \d+ \w+"))

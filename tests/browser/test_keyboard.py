@@ -117,6 +117,8 @@ def test_a_narrow_screen_has_no_horizontal_scrolling(chromium: Browser, server: 
             dashboard.page.locator(".badge").first.wait_for()
 
             assert dashboard.page.evaluate("document.documentElement.scrollWidth") <= 360, path
+            expect(dashboard.page.locator("#time-zone")).to_contain_text("UTC+0")
+            expect(dashboard.page.get_by_text("UTC+0")).to_be_visible()
         # Rows of tables are blocks, so that no part of them is hidden.
         dashboard.open(f"frameworks/default/narrow-{'x' * 40}?tab=events")
         events = dashboard.page.get_by_role("region", name="Events")

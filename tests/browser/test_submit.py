@@ -56,6 +56,15 @@ def test_a_job_is_previewed_and_submitted(dashboard: DashboardTab, server: Serve
     assert server.get("/apis/kubeflow.org/v1/namespaces/default/tfjobs/mnist")["metadata"]["name"] == "mnist"
 
 
+def test_the_example_has_neither_errors_nor_warnings(dashboard: DashboardTab) -> None:
+    dashboard.open("submit")
+
+    dashboard.button("Example").click()
+
+    expect(dashboard.page.get_by_text("1 object, valid")).to_be_visible()
+    expect(dashboard.page.locator(".warning-text")).to_have_count(0)
+
+
 def test_several_documents_are_submitted_in_order(dashboard: DashboardTab, server: Server) -> None:
     text = "---\n".join(json.dumps(framework(name, "true")) + "\n" for name in ("first", "second"))
     fill(dashboard, text)

@@ -25,6 +25,7 @@ spec:
     task:
       pod:
         spec:
+          restartPolicy: Never
           containers:
           - name: main
             image: busybox

@@ -5,9 +5,14 @@ import { h } from "../dom.js";
 /** A larger picture of the whole content is not kept; some browsers have no canvas of more pixels. */
 const MAX_PICTURE_PIXELS = 16_000_000;
 
+/** Lengths on a canvas are pixels of a page with this font size; on a page with larger texts they are larger too. */
+const FONT_PIXELS = 14;
+const scale = () => parseFloat(getComputedStyle(document.documentElement).fontSize) / FONT_PIXELS;
+
 /**
- * Returns {element, canvas, redraw, repaint}. `contentHeight(width)` returns the height of the whole content, and
- * `draw(context, width, height, top)` draws the part of it that begins at `top`.
+ * Returns {element, canvas, redraw, repaint, place, reveal}. `contentHeight(width)` returns the height of the whole content,
+ * and `draw(context, width, height, top)` draws the part of it that begins at `top`. `place(event)` returns the position of
+ * the pointer in the content, and `reveal(top, bottom)` scrolls to a part of it.
  *
  * With `mark(context, top)` the content is drawn once, and scrolling copies a part of the picture, on which `mark` then
  * draws what changes more often. `redraw` draws everything anew, `repaint` only the marks.
@@ -24,23 +29,24 @@ export function scrolledCanvas({ label, contentHeight, draw, mark, maxHeight = 5
 
   function paint() {
     frame = 0;
-    const width = element.clientWidth;
+    const unit = scale();
+    const width = element.clientWidth / unit;
     if (!width) return;
     const total = Math.ceil(contentHeight(width));
     const height = Math.min(total, maxHeight);
-    element.style.height = `${height}px`;
-    spacer.style.height = `${total}px`;
-    const ratio = devicePixelRatio || 1;
+    element.style.height = `${height * unit}px`;
+    spacer.style.height = `${total * unit}px`;
+    const ratio = (devicePixelRatio || 1) * unit;
     const began = performance.now();
     if (canvas.width !== Math.round(width * ratio) || canvas.height !== Math.round(height * ratio)) {
       canvas.width = Math.round(width * ratio);
       canvas.height = Math.round(height * ratio);
-      canvas.style.width = `${width}px`;
-      canvas.style.height = `${height}px`;
+      canvas.style.width = `${width * unit}px`;
+      canvas.style.height = `${height * unit}px`;
     }
     context.setTransform(ratio, 0, 0, ratio, 0, 0);
     context.clearRect(0, 0, width, height);
-    const top = element.scrollTop;
+    const top = element.scrollTop / unit;
     if (mark && width * total * ratio * ratio <= MAX_PICTURE_PIXELS) copyPicture(width, height, total, top, ratio);
     else draw(context, width, height, top);
     mark?.(context, top);
@@ -82,7 +88,19 @@ export function scrolledCanvas({ label, contentHeight, draw, mark, maxHeight = 5
   });
   // For measurements: the milliseconds of the last frames.
   canvas.frameTimes = times;
-  return { element, canvas, redraw, repaint };
+  return { element, canvas, redraw, repaint, place, reveal };
+
+  function place(event) {
+    const box = canvas.getBoundingClientRect();
+    const unit = scale();
+    return { x: (event.clientX - box.left) / unit, y: (event.clientY - box.top + element.scrollTop) / unit, width: box.width / unit };
+  }
+
+  function reveal(top, bottom) {
+    const unit = scale();
+    if (top * unit < element.scrollTop) element.scrollTop = top * unit;
+    else if (bottom * unit > element.scrollTop + element.clientHeight) element.scrollTop = bottom * unit - element.clientHeight;
+  }
 }
 
 const colours = new Map();

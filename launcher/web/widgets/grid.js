@@ -18,7 +18,7 @@ export function taskGrid({ onOpen, text, signal }) {
   let cells = [];
 
   const scrolled = scrolledCanvas({ label: "Tasks", contentHeight: (width) => arrange(width).height, draw, mark, signal });
-  const { canvas, element, redraw, repaint } = scrolled;
+  const { canvas, element, redraw, repaint, place, reveal } = scrolled;
   const host = h("div", { class: "canvas-host" }, element);
   const tip = tooltip(host);
 
@@ -74,11 +74,11 @@ export function taskGrid({ onOpen, text, signal }) {
 
   /** Draws a frame around the selected task. */
   function mark(context, top) {
-    const place = selected >= 0 && placeOf(selected);
-    if (!place || document.activeElement !== canvas) return;
+    const cell = selected >= 0 && placeOf(selected);
+    if (!cell || document.activeElement !== canvas) return;
     context.strokeStyle = colour("focus");
     context.lineWidth = 2.5;
-    context.strokeRect(place.x - 1.5, place.y - top - 1.5, layout.size + 3, layout.size + 3);
+    context.strokeRect(cell.x - 1.5, cell.y - top - 1.5, layout.size + 3, layout.size + 3);
   }
 
   function placeOf(number) {
@@ -93,10 +93,8 @@ export function taskGrid({ onOpen, text, signal }) {
   }
 
   function taskAt(event) {
-    const box = canvas.getBoundingClientRect();
-    const x = event.clientX - box.left;
-    const y = event.clientY - box.top + element.scrollTop;
-    const { blocks, size, columns } = layout ?? arrange(box.width);
+    const { x, y, width } = place(event);
+    const { blocks, size, columns } = layout ?? arrange(width);
     const step = size + GAP;
     for (const block of blocks) {
       const row = Math.floor((y - block.cellsTop) / step);
@@ -132,9 +130,8 @@ export function taskGrid({ onOpen, text, signal }) {
     if (step === undefined || !cells.length) return undefined;
     event.preventDefault();
     selected = Math.min(Math.max(selected + step, 0), cells.length - 1);
-    const place = placeOf(selected);
-    if (place.y < element.scrollTop + HEAD) element.scrollTop = place.y - HEAD;
-    else if (place.y + layout.size > element.scrollTop + element.clientHeight) element.scrollTop = place.y + layout.size - element.clientHeight + 4;
+    const { y } = placeOf(selected);
+    reveal(y - HEAD, y + layout.size + 4);
     announce(text(cells[selected]));
     repaint();
     return undefined;

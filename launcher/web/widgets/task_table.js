@@ -16,9 +16,8 @@ export function pagedTable({ caption, columns, noun = "task", empty = "None.", s
   const foot = h("div", { class: "table-foot" });
   const headings = columns.map((column, i) => h("th", { scope: "col", class: column.number ? "number" : "" },
     column.value ? h("button", { type: "button", class: "sort", on: { click: () => sortBy(i) } }, column.name) : column.name));
-  const element = h("div", {},
-    h("div", { class: "table-wrap", tabindex: "0", role: "region", "aria-label": caption }, h("table", { class: "stacked" }, h("caption", { class: "visually-hidden" }, caption), h("thead", {}, h("tr", {}, headings)), body)),
-    foot);
+  const wrap = h("div", { class: "table-wrap", tabindex: "0", role: "region", "aria-label": caption }, h("table", { class: "stacked" }, h("caption", { class: "visually-hidden" }, caption), h("thead", {}, h("tr", {}, headings)), body));
+  const element = h("div", {}, wrap, foot);
 
   function sortBy(i) {
     if (sort === i) descending = !descending;
@@ -50,6 +49,7 @@ export function pagedTable({ caption, columns, noun = "task", empty = "None.", s
     const focus = [...body.querySelectorAll("a, button")].indexOf(document.activeElement);
     update(body, shown.map((row) => h("tr", {}, columns.map((column) => h("td", { class: [column.number && "number", column.class, column.class === "why" && "wide-cell"], data: { label: column.name } }, column.cell(row))))));
     if (focus >= 0) body.querySelectorAll("a, button")[focus]?.focus({ preventScroll: true });
+    wrap.hidden = rows.length === 0;
     update(foot, h("span", {}, rows.length ? counted(rows.length, noun) : empty),
       pages > 1 ? h("span", { class: "end" },
         h("span", {}, `Page ${page + 1} of ${pages}`),

@@ -1,6 +1,6 @@
 // The timeline: tasks over time, one lane per task; above 300 tasks, bands with the number of tasks in each state.
 
-import { button, h } from "../dom.js";
+import { button, h, update } from "../dom.js";
 import { clock, duration, time } from "../format.js";
 import { KINDS } from "../states.js";
 import { resultKind } from "../tasks.js";
@@ -44,8 +44,9 @@ export function timeline({ onOpen, signal }) {
   let live = false;
 
   const scrolled = scrolledCanvas({ label: "Timeline", contentHeight: () => AXIS + (bands.length ? bands.length * BAND : Math.max(lanes.length * LANE, LANE)), draw, maxHeight: 620, signal });
-  const { canvas, element: scroller, redraw } = scrolled;
+  const { canvas, element: scroller, redraw, place } = scrolled;
   const label = h("span", { class: "muted" });
+  const legend = h("div", { class: "legend" });
   const host = h("div", { class: "canvas-host" }, scroller);
   const tip = tooltip(host);
   const element = h("div", { class: "timeline" },
@@ -56,6 +57,7 @@ export function timeline({ onOpen, signal }) {
       button("▶", () => pan(0.25), { kind: "small", label: "Later" }),
       button("Whole attempt", () => { view = null; redraw(); }, { kind: "small" }),
       label),
+    legend,
     host);
 
   const shown = () => view ?? range;
@@ -90,6 +92,8 @@ export function timeline({ onOpen, signal }) {
     const left = labelWidth(context);
     const x = (at) => left + ((at - from) / (to - from)) * (width - left - 8);
     const colours = { text: colour("text"), muted: colour("muted"), line: colour("line"), surface: colour("surface") };
+    // Below the bars.
+    drawAxis(context, x, from, to, left, width, height, colours);
     context.save();
     context.beginPath();
     context.rect(0, AXIS, width, height - AXIS);
@@ -97,7 +101,6 @@ export function timeline({ onOpen, signal }) {
     if (bands.length) drawBands(context, x, left, width, top, colours);
     else drawLanes(context, x, left, width, height, top, colours);
     context.restore();
-    drawAxis(context, x, from, to, left, width, height, colours);
     label.textContent = `${clock(from)} – ${clock(to)}, ${duration((to - from) / 1000)}`;
   }
 
@@ -198,29 +201,54 @@ export function timeline({ onOpen, signal }) {
     });
   }
 
+  function drawLegend() {
+    const present = new Set(lanes.flatMap(({ parts }) => parts.map(({ kind }) => kind)));
+    update(legend, Object.keys(KINDS).filter((kind) => present.has(kind)).map((kind) => h("span", { class: "legend-item" }, h("span", { class: ["swatch", `fill-${kind}`], "aria-hidden": "true" }, KINDS[kind].sign), KINDS[kind].label)));
+  }
+
   const cache = new Map();
   function colours(kind) {
     if (!cache.has(kind)) cache.set(kind, colour(`${kind}-fill`));
     return cache.get(kind);
   }
 
-  function partAt(event) {
-    const box = canvas.getBoundingClientRect();
-    const y = event.clientY - box.top + scroller.scrollTop - AXIS;
-    const lane = bands.length ? null : lanes[Math.floor(y / LANE)];
-    if (!lane || y < 0) return null;
+  function timeAt(event) {
+    const { x, width } = place(event);
     const left = labelWidth(canvas.getContext("2d"));
     const { from, to } = shown();
-    const at = from + ((event.clientX - box.left - left) / (box.width - left - 8)) * (to - from);
+    return from + ((x - left) / (width - left - 8)) * (to - from);
+  }
+
+  function partAt(event) {
+    const y = place(event).y - AXIS;
+    const lane = bands.length ? null : lanes[Math.floor(y / LANE)];
+    if (!lane || y < 0) return null;
+    const at = timeAt(event);
     const part = lane.parts.find((each) => each.from <= at && at <= (each.to ?? Date.now()));
     return { task: lane.task, part };
   }
 
-  canvas.addEventListener("pointermove", (event) => {
+  /** Returns the numbers of tasks by state in the band and at the time below the pointer, or null. */
+  function bandText(event) {
+    const { y } = place(event);
+    const band = bands[Math.floor((y - AXIS) / BAND)];
+    const at = timeAt(event);
+    if (!band || y < AXIS || at < range.from || at > range.to) return null;
+    const counts = density(band.parts, at, 1, 1);
+    const numbers = Object.entries(counts).filter(([, [number]]) => number > 0).map(([kind, [number]]) => `${number.toLocaleString()} ${KINDS[kind].label.toLowerCase()}`);
+    return `${band.role} at ${clock(at)}: ${numbers.join(", ") || "no tasks"}`;
+  }
+
+  function laneText(event) {
     const found = partAt(event);
-    if (!found) return tip.hide();
+    if (!found) return null;
     const { task, part } = found;
-    const text = part ? `${task.name}: ${part.text}, ${clock(part.from)} – ${part.to === null ? "now" : clock(part.to)} (${duration(((part.to ?? Date.now()) - part.from) / 1000)})` : task.name;
+    return part ? `${task.name}: ${part.text}, ${clock(part.from)} – ${part.to === null ? "now" : clock(part.to)} (${duration(((part.to ?? Date.now()) - part.from) / 1000)})` : task.name;
+  }
+
+  canvas.addEventListener("pointermove", (event) => {
+    const text = bands.length ? bandText(event) : laneText(event);
+    if (!text) return tip.hide();
     const box = host.getBoundingClientRect();
     return tip.show(text, event.clientX - box.left, event.clientY - box.top);
   });
@@ -232,8 +260,8 @@ export function timeline({ onOpen, signal }) {
   canvas.addEventListener("wheel", (event) => {
     if (!event.ctrlKey) return;
     event.preventDefault();
-    const box = canvas.getBoundingClientRect();
-    zoom(event.deltaY < 0 ? 0.8 : 1.25, (event.clientX - box.left) / box.width);
+    const { x, width } = place(event);
+    zoom(event.deltaY < 0 ? 0.8 : 1.25, x / width);
   }, { passive: false });
   canvas.addEventListener("keydown", (event) => {
     const action = { "+": () => zoom(0.5), "-": () => zoom(2), ArrowLeft: () => pan(-0.1), ArrowRight: () => pan(0.1), ArrowDown: () => (scroller.scrollTop += LANE * 3), ArrowUp: () => (scroller.scrollTop -= LANE * 3) }[event.key];
@@ -252,6 +280,7 @@ export function timeline({ onOpen, signal }) {
       tasks = next;
       cache.clear();
       lanes = tasks.map((task) => ({ task, parts: segments(task) }));
+      drawLegend();
       bands = [];
       if (tasks.length > MAX_LANES) {
         const roles = new Map();

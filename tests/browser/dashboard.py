@@ -4,10 +4,10 @@ import re
 from collections.abc import Iterator
 from contextlib import contextmanager
 from types import TracebackType
-from typing import Any, Self
+from typing import Any, Literal, Self
 
 from axe_playwright_python.sync_playwright import Axe
-from playwright.sync_api import Browser, ConsoleMessage, Locator, Page, Request, Route, expect
+from playwright.sync_api import Browser, ConsoleMessage, Error, Locator, Page, Request, Route, expect
 
 from tests.eventually import TIMEOUT_SECONDS, until
 
@@ -22,6 +22,17 @@ _RULES = {
 }
 #: Messages of the browser about responses and interruptions, which tests cause on purpose.
 _EXPECTED = ("Failed to load resource", "net::ERR_")
+
+
+def load(page: Page, url: str, until: Literal["commit", "load"] = "load") -> None:
+    """Loads the page at *url*; again if the network of this machine has changed, which interrupts requests."""
+    for is_last in (False, False, True):
+        try:
+            page.goto(url, wait_until=until)
+            return
+        except Error as error:
+            if is_last or "ERR_NETWORK_CHANGED" not in str(error):
+                raise
 
 
 class HeldRequests:
@@ -147,7 +158,7 @@ class DashboardTab:
         if self.page.url.startswith(f"{self._url}/"):
             # Otherwise a page with the same URL is not loaded again.
             self.page.goto("about:blank")
-        self.page.goto(target)
+        load(self.page, target)
 
     def heading(self, text: str) -> Locator:
         """Waits for the page with that heading."""

@@ -168,3 +168,37 @@ def test_bands_of_the_timeline_have_a_legend_and_numbers(dashboard: DashboardTab
     dashboard.page.locator(".timeline canvas").hover(position={"x": 600, "y": 60})
 
     expect(dashboard.page.locator(".tooltip")).to_have_text(re.compile(r"worker at \d\d:\d\d:\d\d: \d+ \w+"))
+
+
+def test_an_update_draws_only_the_tasks_that_have_changed(
+    dashboard: DashboardTab, server: Server, tmp_path: Path
+) -> None:
+    end = tmp_path / "end"
+    command = (
+        f"[ $taskindex != 7 ] || until [ -e {end} ]; do sleep 0.1; done; [ $taskindex = 7 ] || sleep 600"
+    )
+    server.post(FRAMEWORKS, framework("amended", command, tasks=64))
+    dashboard.open("frameworks/default/amended")
+    legend = dashboard.page.locator(".legend")
+    expect(legend).to_have_text(re.compile(r"^\W*Running 64$"))
+    dashboard.settle()
+    dashboard.page.evaluate(
+        """() => {
+            const draw = CanvasRenderingContext2D.prototype.fillRect;
+            window.drawn = 0;
+            CanvasRenderingContext2D.prototype.fillRect = function (...box) { window.drawn++; draw.apply(this, box); };
+        }"""
+    )
+
+    end.touch()
+    expect(legend).to_have_text(re.compile(r"Running 63\W*Succeeded 1$"))
+    dashboard.settle()
+
+    assert dashboard.page.evaluate("window.drawn") <= 5
+    # Any attribute of the root may change the theme: everything is drawn anew, and looks the same.
+    picture = "document.querySelector('canvas').toDataURL()"
+    amended = dashboard.page.evaluate(picture)
+    dashboard.page.evaluate("document.documentElement.setAttribute('data-drawn', 'anew')")
+    dashboard.settle()
+    assert dashboard.page.evaluate("window.drawn") > 60
+    assert dashboard.page.evaluate(picture) == amended

@@ -10,12 +10,13 @@ const FONT_PIXELS = 14;
 const scale = () => parseFloat(getComputedStyle(document.documentElement).fontSize) / FONT_PIXELS;
 
 /**
- * Returns {element, canvas, redraw, repaint, place, reveal}. `contentHeight(width)` returns the height of the whole content,
+ * Returns {element, canvas, redraw, repaint, amend, place, reveal}. `contentHeight(width)` returns the height of the whole content,
  * and `draw(context, width, height, top)` draws the part of it that begins at `top`. `place(event)` returns the position of
  * the pointer in the content, and `reveal(top, bottom)` scrolls to a part of it.
  *
  * With `mark(context, top)` the content is drawn once, and scrolling copies a part of the picture, on which `mark` then
- * draws what changes more often. `redraw` draws everything anew, `repaint` only the marks.
+ * draws what changes more often. `redraw` draws everything anew, `repaint` only the marks, and `amend(drawChanges)` only
+ * what `drawChanges(context)` draws over the picture.
  */
 export function scrolledCanvas({ label, contentHeight, draw, mark, maxHeight = 560, signal }) {
   const canvas = h("canvas", { tabindex: "0", role: "img", "aria-label": label });
@@ -23,6 +24,7 @@ export function scrolledCanvas({ label, contentHeight, draw, mark, maxHeight = 5
   const element = h("div", { class: "canvas-scroll" }, spacer);
   const context = canvas.getContext("2d");
   const picture = h("canvas");
+  const pictured = picture.getContext("2d");
   let isCurrent = false;
   let frame = 0;
   const times = [];
@@ -58,9 +60,8 @@ export function scrolledCanvas({ label, contentHeight, draw, mark, maxHeight = 5
     const [across, down] = [Math.round(width * ratio), Math.round(total * ratio)];
     if (!isCurrent || picture.width !== across || picture.height !== down) {
       Object.assign(picture, { width: across, height: down });
-      const drawing = picture.getContext("2d");
-      drawing.setTransform(ratio, 0, 0, ratio, 0, 0);
-      draw(drawing, width, total, 0);
+      pictured.setTransform(ratio, 0, 0, ratio, 0, 0);
+      draw(pictured, width, total, 0);
       isCurrent = true;
     }
     context.drawImage(picture, 0, top * ratio, across, height * ratio, 0, 0, width, height);
@@ -72,6 +73,11 @@ export function scrolledCanvas({ label, contentHeight, draw, mark, maxHeight = 5
   const redraw = () => {
     isCurrent = false;
     repaint();
+  };
+  const amend = (drawChanges) => {
+    if (!isCurrent) return redraw();
+    drawChanges(pictured);
+    return repaint();
   };
   element.addEventListener("scroll", repaint, { passive: true });
   const observer = new ResizeObserver(redraw);
@@ -88,7 +94,7 @@ export function scrolledCanvas({ label, contentHeight, draw, mark, maxHeight = 5
   });
   // For measurements: the milliseconds of the last frames.
   canvas.frameTimes = times;
-  return { element, canvas, redraw, repaint, place, reveal };
+  return { element, canvas, redraw, repaint, amend, place, reveal };
 
   function place(event) {
     const box = canvas.getBoundingClientRect();

@@ -18,7 +18,7 @@ export function taskGrid({ onOpen, text, signal }) {
   let cells = [];
 
   const scrolled = scrolledCanvas({ label: "Tasks", contentHeight: (width) => arrange(width).height, draw, mark, signal });
-  const { canvas, element, redraw, repaint, place, reveal } = scrolled;
+  const { canvas, element, redraw, repaint, amend, place, reveal } = scrolled;
   const host = h("div", { class: "canvas-host" }, element);
   const tip = tooltip(host);
 
@@ -43,33 +43,65 @@ export function taskGrid({ onOpen, text, signal }) {
 
   function draw(context, width, height, top) {
     const { blocks, size, columns } = arrange(width);
-    const fills = {};
-    for (const kind of Object.keys(KINDS)) fills[kind] = colour(`${kind === "completed" || kind === "unknown" ? "stopped" : kind}-fill`);
-    const [ink, muted, surface] = ["text", "muted", "surface"].map(colour);
+    const palette = colours();
     const step = size + GAP;
     for (const block of blocks) {
       if (block.top > top + height || block.cellsTop + block.rows * step < top) continue;
-      context.fillStyle = ink;
-      context.font = "600 13px system-ui, sans-serif";
-      context.textBaseline = "middle";
-      context.fillText(block.role.name, 0, block.top + 12 - top);
-      const nameWidth = context.measureText(block.role.name).width;
-      context.fillStyle = muted;
-      context.font = "12px system-ui, sans-serif";
-      context.fillText(block.role.summary, nameWidth + 10, block.top + 12 - top);
+      drawHead(context, block, top, palette);
       const first = Math.max(0, Math.floor((top - block.cellsTop) / step));
       const last = Math.min(block.rows, Math.ceil((top + height - block.cellsTop) / step));
-      const { tasks } = block.role;
-      const end = Math.min(last * columns, tasks.length);
-      for (let i = first * columns; i < end; i++) {
-        const task = tasks[i];
-        const x = (i % columns) * step;
-        const y = block.cellsTop + Math.floor(i / columns) * step - top;
-        context.globalAlpha = filter && task.kind !== filter ? 0.15 : 1;
-        drawCell(context, task, x, y, size, fills[task.kind], surface, ink);
-        context.globalAlpha = 1;
-      }
+      const end = Math.min(last * columns, block.role.tasks.length);
+      for (let i = first * columns; i < end; i++) drawTask(context, block, i, top, palette);
     }
+  }
+
+  /** Draws the heads of the roles, and the tasks that look different from those before. */
+  function drawChanges(context, before) {
+    const palette = colours();
+    const { blocks, size, width } = layout;
+    let number = 0;
+    for (const block of blocks) {
+      context.clearRect(0, block.top, width, HEAD);
+      drawHead(context, block, 0, palette);
+      block.role.tasks.forEach((task, i) => {
+        const old = before[number++];
+        if (old.kind === task.kind && !old.retries === !task.retries) return;
+        const { x, y } = cellAt(block, i);
+        context.clearRect(x - GAP / 2, y - GAP / 2, size + GAP, size + GAP);
+        drawTask(context, block, i, 0, palette);
+      });
+    }
+  }
+
+  function colours() {
+    const fills = {};
+    for (const kind of Object.keys(KINDS)) fills[kind] = colour(`${kind === "completed" || kind === "unknown" ? "stopped" : kind}-fill`);
+    return { fills, ink: colour("text"), muted: colour("muted"), surface: colour("surface") };
+  }
+
+  function drawHead(context, block, top, { ink, muted }) {
+    context.fillStyle = ink;
+    context.font = "600 13px system-ui, sans-serif";
+    context.textBaseline = "middle";
+    context.fillText(block.role.name, 0, block.top + 12 - top);
+    const nameWidth = context.measureText(block.role.name).width;
+    context.fillStyle = muted;
+    context.font = "12px system-ui, sans-serif";
+    context.fillText(block.role.summary, nameWidth + 10, block.top + 12 - top);
+  }
+
+  function drawTask(context, block, i, top, { fills, surface, ink }) {
+    const task = block.role.tasks[i];
+    const { x, y } = cellAt(block, i);
+    context.globalAlpha = filter && task.kind !== filter ? 0.15 : 1;
+    drawCell(context, task, x, y - top, layout.size, fills[task.kind], surface, ink);
+    context.globalAlpha = 1;
+  }
+
+  /** Returns the place of a role's task in the content. */
+  function cellAt(block, i) {
+    const step = layout.size + GAP;
+    return { x: (i % layout.columns) * step, y: block.cellsTop + Math.floor(i / layout.columns) * step };
   }
 
   /** Draws a frame around the selected task. */
@@ -82,11 +114,10 @@ export function taskGrid({ onOpen, text, signal }) {
   }
 
   function placeOf(number) {
-    const { blocks, columns, size } = layout;
     let before = 0;
-    for (const block of blocks) {
+    for (const block of layout.blocks) {
       const i = number - before;
-      if (i < block.role.tasks.length) return { x: (i % columns) * (size + GAP), y: block.cellsTop + Math.floor(i / columns) * (size + GAP), columns };
+      if (i < block.role.tasks.length) return cellAt(block, i);
       before += block.role.tasks.length;
     }
     return null;
@@ -142,14 +173,18 @@ export function taskGrid({ onOpen, text, signal }) {
     canvas,
     redraw,
     setTasks(groups, shownKind) {
+      const isSame = layout && filter === shownKind && groups.length === roles.length && groups.every((role, i) => role.name === roles[i].name && role.tasks.length === roles[i].tasks.length);
+      const before = cells;
       roles = groups;
       cells = groups.flatMap((role) => role.tasks);
       total = cells.length;
       filter = shownKind;
-      layout = null;
+      layout = isSame ? { ...layout, roles, blocks: layout.blocks.map((block, i) => ({ ...block, role: groups[i] })) } : null;
       selected = Math.min(selected, cells.length - 1);
       canvas.setAttribute("aria-label", `${total} tasks. Arrow keys select a task, Enter opens it. The table shows the same tasks.`);
-      redraw();
+      // Most updates change few of the tasks.
+      if (isSame) amend((context) => drawChanges(context, before));
+      else redraw();
     },
   };
 }

@@ -109,7 +109,7 @@ def test_the_page_of_a_running_framework_follows_its_tasks(
 
 
 def test_an_earlier_attempt_of_the_framework_can_be_selected(dashboard: DashboardTab, server: Server) -> None:
-    job = framework("retried", "sleep 1; exit 9", tasks=1)
+    job = framework("retried", "echo try $FC_FRAMEWORK_ATTEMPT_ID; sleep 1; exit 9", tasks=1)
     job["spec"]["retryPolicy"] = {"maxRetryCount": 1}
     server.post(FRAMEWORKS, job)
     server.completed("retried")
@@ -119,6 +119,17 @@ def test_an_earlier_attempt_of_the_framework_can_be_selected(dashboard: Dashboar
 
     expect(dashboard.page.get_by_role("tabpanel")).to_contain_text("code 9")
     assert "attempt=1" in dashboard.page.url
+
+    # The task has its attempts in both, each with its log.
+    dashboard.open("frameworks/default/retried/tasks/worker/0")
+    attempts = dashboard.page.get_by_role("region", name="Attempts").locator("tbody tr")
+    expect(attempts).to_have_count(2)
+    expect(attempts.first).to_contain_text("2.1")
+    attempts.nth(1).get_by_role("link", name="main").click()
+    expect(dashboard.page.get_by_role("combobox", name="Attempt")).to_have_value("1.1")
+    expect(dashboard.page.locator(".log-line")).to_have_text(["try 0"])
+    dashboard.page.get_by_role("combobox", name="Attempt").select_option("current attempt")
+    expect(dashboard.page.locator(".log-line")).to_have_text(["try 1"])
 
 
 def test_the_grid_has_the_colours_of_the_theme(dashboard: DashboardTab, server: Server) -> None:

@@ -1,6 +1,7 @@
 // One Framework: header, diagnosis, and tabs for tasks, timeline, stragglers, events and YAML.
 
-import { frameworksPath, get, GROUP, path } from "../api.js";
+import { frameworksPath, get } from "../api.js";
+import { readRecords } from "../attempts.js";
 import { announce, h, replace, setText, throttled, update } from "../dom.js";
 import { age, duration, refreshAges, time } from "../format.js";
 import { shortcut } from "../keyboard.js";
@@ -99,24 +100,11 @@ class FrameworkPage {
     const first = !this.framework;
     const retried = first || framework.status?.attemptStatus?.id !== this.framework.status?.attemptStatus?.id;
     this.framework = framework;
-    if (retried && (framework.status?.attemptStatus?.id ?? 0) > 0) await this.readRecords();
+    if (retried) this.records = await readRecords(framework, this.signal);
     replace(this.notice);
     this.drawHead();
     this.drawTab();
     if (!first) this.diagnose();
-  }
-
-  /** Reads the records of earlier attempts. */
-  async readRecords() {
-    const { namespace, name } = this.page.params;
-    try {
-      const query = { labelSelector: `FC_FRAMEWORK_NAME=${name}`, limit: 100 };
-      const { items } = await get(path(GROUP, "namespaces", namespace, "frameworkattempts"), { query, signal: this.signal });
-      const own = (record) => record.metadata.ownerReferences?.some(({ uid }) => uid === this.framework.metadata.uid);
-      this.records = items.filter(own).sort((a, b) => a.attempt - b.attempt);
-    } catch (error) {
-      if (error.status !== 403 && error.status !== 404) throw error;
-    }
   }
 
   async readDiagnosis() {

@@ -1,6 +1,7 @@
 // The logs of a Framework's tasks: followed, searched, side by side or merged by time.
 
 import { corePath, frameworksPath, get, getText } from "../api.js";
+import { readRecords, taskAttempts } from "../attempts.js";
 import { announce, button, h, replace, setText, throttled } from "../dom.js";
 import { counted } from "../format.js";
 import { shortcut } from "../keyboard.js";
@@ -26,12 +27,13 @@ export const title = ({ name }) => `Logs of ${name}`;
 
 export async function render(root, page) {
   const framework = await get(frameworksPath(page.params.namespace, page.params.name), { signal: page.signal });
-  new LogPage(root, page, framework).start();
+  new LogPage(root, page, framework, await readRecords(framework, page.signal)).start();
 }
 
 class LogPage {
-  constructor(root, page, framework) {
+  constructor(root, page, framework, records) {
     this.page = page;
+    this.records = records;
     this.signal = page.signal;
     this.read(framework);
     const { query } = page;
@@ -68,7 +70,7 @@ class LogPage {
   read(framework) {
     this.tasks = tasksOf(framework.status?.attemptStatus);
     this.roles = framework.spec?.taskRoles ?? [];
-    this.frameworkAttempt = (framework.status?.attemptStatus?.id ?? 0) + 1;
+    this.framework = framework;
   }
 
   /** Opens the logs of a Framework as soon as it has tasks. */
@@ -185,8 +187,8 @@ class LogPage {
       const task = this.tasks.find((each) => each.name === name);
       const dash = name.lastIndexOf("-");
       const [role, index] = [name.slice(0, dash), name.slice(dash + 1)];
-      const past = this.attempt ? (task?.history ?? []).find((each) => this.attemptLabel(each) === this.attempt) : null;
-      return { number, label: name, namespace: this.page.params.namespace, pod: `${this.page.params.name}-${role}-${index}`, container: this.container.value || null, uid: past?.podUID ?? null, task };
+      const past = this.attempt ? this.pastAttempts(name).find(({ label }) => label === this.attempt) : null;
+      return { number, label: name, namespace: this.page.params.namespace, pod: `${this.page.params.name}-${role}-${index}`, container: this.container.value || null, uid: past?.podUid ?? null, task };
     });
   }
 
@@ -211,17 +213,16 @@ class LogPage {
   }
 
   drawAttempts() {
-    const [source] = this.sources();
-    const past = this.selected.length === 1 ? source.task?.history ?? [] : [];
+    const past = this.selected.length === 1 ? this.pastAttempts(this.selected[0]) : [];
     this.attempts.hidden = !past.length;
-    replace(this.attempts, h("option", { value: "" }, "current attempt"), [...past].reverse().map((each) => h("option", { value: this.attemptLabel(each) }, `attempt ${this.attemptLabel(each)}: ${each.exitCode === undefined ? each.phrase : `exit ${each.exitCode}`}`)));
-    this.attempts.value = past.some((each) => this.attemptLabel(each) === this.attempt) ? this.attempt : "";
+    replace(this.attempts, h("option", { value: "" }, "current attempt"), past.map(({ label, exit }) => h("option", { value: label }, `attempt ${label}: ${exit}`)));
+    this.attempts.value = past.some(({ label }) => label === this.attempt) ? this.attempt : "";
     this.attempt = this.attempts.value || null;
   }
 
-  /** Returns the number of an attempt as `launcher attempts` prints it: 2, or 3.2 in the third attempt of the Framework. */
-  attemptLabel({ id }) {
-    return this.frameworkAttempt === 1 ? String(id + 1) : `${this.frameworkAttempt}.${id + 1}`;
+  /** Returns the attempts of a task whose pods are known, without the current one. */
+  pastAttempts(name) {
+    return taskAttempts(this.framework, this.records, name).slice(1).filter(({ podUid }) => podUid);
   }
 
   drawContainers() {

@@ -1,6 +1,7 @@
 // One task: its attempts with exit, reason, node and times, its pod, and its logs by attempt and container.
 
 import { corePath, frameworksPath, get } from "../api.js";
+import { currentAttempt, readRecords, taskAttempts } from "../attempts.js";
 import { h, replace, throttled, update } from "../dom.js";
 import { age, duration, fullTime, refreshAges, time } from "../format.js";
 import { shortcut } from "../keyboard.js";
@@ -93,6 +94,10 @@ class TaskPage {
     if (!task) return this.page.fail(new Error(`${name} has no task ${this.name}.`));
     const spec = framework.spec.taskRoles.find((each) => each.name === role)?.task?.pod?.spec ?? {};
     this.containers = [...(spec.containers ?? []), ...(spec.initContainers ?? [])].map((container) => container.name);
+    // Those of a Framework that is not retried again stay the same.
+    const key = [framework.metadata.uid, currentAttempt(framework)].join();
+    if (key !== this.recordsKey) [this.recordsKey, this.records] = [key, await readRecords(framework, this.signal)];
+    if (this.signal.aborted) return undefined;
     this.draw(framework, task);
     const optional = (promise) => promise.catch((error) => (error.name === "AbortError" ? null : { error }));
     const [pod, events, diagnosis] = await Promise.all([
@@ -114,9 +119,8 @@ class TaskPage {
     this.badge.firstChild.classList.add("large");
     update(this.logs, h("a", { class: "button primary", href: link(["logs", namespace, name], { task: this.name }) }, "Logs"));
     this.message.textContent = reasonText(task);
-    const attempt = (framework.status?.attemptStatus?.id ?? 0) + 1;
     const facts = [
-      ["Framework attempt", String(attempt)],
+      ["Framework attempt", String(currentAttempt(framework))],
       ["Task attempt", String(task.retries + 1)],
       ["Pod", this.pod],
       task.node && ["Node", task.node],
@@ -125,7 +129,7 @@ class TaskPage {
       task.completion && ["Exit", exitText(task.completion)],
     ].filter(Boolean);
     replace(this.facts, facts.map(([key, value]) => h("div", {}, h("dt", {}, key), h("dd", { class: "text" }, value))));
-    this.attempts.setRows(attemptRows(task, attempt));
+    this.attempts.setRows(taskAttempts(framework, this.records, this.name));
   }
 
   drawPod(pod) {
@@ -151,25 +155,4 @@ function containerState(state) {
   const ended = state.terminated;
   if (ended) return `exited with ${ended.exitCode}${ended.reason ? ` (${ended.reason})` : ""}${ended.message ? `: ${ended.message}` : ""}`;
   return `waiting${state.waiting?.reason ? `: ${state.waiting.reason}` : ""}${state.waiting?.message ? `: ${state.waiting.message}` : ""}`;
-}
-
-/** Returns the rows of the attempts, the newest first; labels are those of `launcher attempts`. */
-function attemptRows(task, frameworkAttempt) {
-  const label = (number) => (frameworkAttempt === 1 ? String(number) : `${frameworkAttempt}.${number}`);
-  const current = {
-    label: label(task.retries + 1), kind: task.kind, exit: exitText(task.completion), reason: reasonText(task), node: task.node,
-    start: task.attemptStart, run: task.run, end: task.end, ledger: "",
-  };
-  const earlier = task.history.map((attempt) => ({
-    label: label(attempt.id + 1),
-    kind: "failed",
-    exit: attempt.exitCode === undefined ? attempt.phrase : `${attempt.exitCode}${attempt.signal ? ` (signal ${attempt.signal})` : ""}`,
-    reason: attempt.failureRule ? `${attempt.reason} (rule ${attempt.failureRule})` : attempt.reason,
-    node: attempt.podNodeName ?? null,
-    start: time(attempt.startTime),
-    run: time(attempt.runTime),
-    end: time(attempt.completionTime),
-    ledger: [attempt.retryReason, attempt.counted ? "counted" : `not counted${attempt.uncountedReason ? `: ${attempt.uncountedReason}` : ""}`, attempt.retriesLeft === undefined ? "" : `${attempt.retriesLeft} left`].filter(Boolean).join("; "),
-  }));
-  return [current, ...earlier.reverse()];
 }

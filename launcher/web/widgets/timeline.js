@@ -194,7 +194,8 @@ export function timeline({ onOpen, signal }) {
           if (!number) continue;
           const size = (number / band.tasks.length) * full;
           context.fillStyle = colours(kind);
-          context.fillRect(x(from + bucket * span), bottom - size, 3, size);
+          // Without a gap to the next one.
+          context.fillRect(x(from + bucket * span), bottom - size, x(from + span) - x(from) + 0.6, size);
           bottom -= size;
         }
       }

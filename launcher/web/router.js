@@ -16,7 +16,11 @@
 
 import { announce, h, replace } from "./dom.js";
 import { ApiError } from "./api.js";
-import { setConnection } from "./live.js";
+import { setConnection, sleep } from "./live.js";
+
+/** Marks a tab that was reloaded because a module could not be loaded. */
+const RELOADED = "launcher-reloaded";
+const RETRY_MS = 1000;
 
 const ROUTES = [
   ["frameworks", () => import("./pages/frameworks.js")],
@@ -74,8 +78,9 @@ async function show(moveFocus) {
     return;
   }
   try {
-    const module = await route.load();
+    const module = await route.load().catch((error) => loadAgain(error, signal));
     if (signal.aborted) return;
+    sessionStorage.removeItem(RELOADED);
     const title = module.title(route.params);
     setTitle(title);
     const root = h("div", { class: "page" });
@@ -91,6 +96,24 @@ async function show(moveFocus) {
   } catch (error) {
     fail(error);
   }
+}
+
+/**
+ * Reloads the tab as soon as the launcher responds: a browser does not request a module again whose request was
+ * interrupted. Raises `error` if that has not helped.
+ */
+async function loadAgain(error, signal) {
+  const isReachable = () => fetch(import.meta.url, { cache: "no-store" }).then(({ ok }) => ok, () => false);
+  if (sessionStorage.getItem(RELOADED)) {
+    sessionStorage.removeItem(RELOADED);
+    throw error;
+  }
+  setConnection("reconnecting");
+  while (!signal.aborted && !(await isReachable())) await sleep(RETRY_MS, signal);
+  if (signal.aborted) return null;
+  sessionStorage.setItem(RELOADED, "true");
+  location.reload();
+  return new Promise(() => {});
 }
 
 /** Returns whether there is a heading, which gets the focus. */

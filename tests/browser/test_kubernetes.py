@@ -51,6 +51,29 @@ def test_a_user_watches_scales_and_deletes_in_its_namespace(
         dashboard.check()
 
 
+def test_a_running_framework_is_run_again(
+    chromium: Browser, cluster: ControlPlane, launcher: KubeLauncher, namespace: str, user: User
+) -> None:
+    path = f"{frameworks_path(namespace)}/mnist"
+    job = a_framework(a_role("worker", 2, pod=a_task_pod()), name="mnist")
+    cluster.admin.post(frameworks_path(namespace), job)
+    with DashboardTab(chromium, launcher.url) as dashboard:
+        dashboard.open(f"frameworks/{namespace}/mnist")
+        enter_token(dashboard, user.token)
+        expect(dashboard.page.locator(".legend")).to_contain_text("Running 2")
+        first = cluster.admin.get(path)["metadata"]["uid"]
+
+        dashboard.button("Re-run").click()
+        dialog = dashboard.page.get_by_role("dialog")
+        dialog.get_by_role("button", name="Re-run").click()
+        expect(dialog).not_to_be_visible()
+
+        assert cluster.admin.get(path)["metadata"]["uid"] != first
+        expect(dashboard.page.locator(".legend")).to_contain_text("Running 2")
+        expect(dashboard.button("Re-run")).to_be_visible()
+        dashboard.check()
+
+
 def test_a_user_who_may_only_read_gets_no_actions(
     chromium: Browser, cluster: ControlPlane, launcher: KubeLauncher, namespace: str
 ) -> None:

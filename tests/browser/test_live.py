@@ -31,6 +31,30 @@ def test_a_restart_of_the_launcher_loses_nothing(dashboard: DashboardTab, server
     expect(connection).to_have_text("Live")
 
 
+def test_a_page_whose_script_was_interrupted_is_shown_when_the_launcher_responds(
+    dashboard: DashboardTab,
+) -> None:
+    dashboard.open()
+    dashboard.heading("Frameworks")
+    dashboard.page.route("**/pages/nodes.js", lambda route: route.abort(), times=1)
+
+    dashboard.page.get_by_role("link", name="Nodes", exact=True).click()
+
+    dashboard.heading("Nodes")
+
+
+def test_a_page_whose_script_cannot_be_loaded_has_an_error(dashboard: DashboardTab) -> None:
+    dashboard.open()
+    dashboard.heading("Frameworks")
+    dashboard.page.route("**/pages/nodes.js", lambda route: route.abort())
+
+    dashboard.page.get_by_role("link", name="Nodes", exact=True).click()
+
+    dashboard.heading("This page cannot be shown")
+    # The browser reports the module.
+    dashboard.errors.clear()
+
+
 def test_a_tab_has_one_stream_and_none_while_it_is_hidden(dashboard: DashboardTab, server: Server) -> None:
     dashboard.open()
     dashboard.until_streams(1)

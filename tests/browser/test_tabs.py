@@ -47,9 +47,25 @@ def tabs(chromium: Browser, server: Server) -> Iterator[list[Page]]:
             return len(context.pages) == TABS
 
         until(are_open, "all tabs are open")
-        for number, page in enumerate(context.pages):
-            load(page, f"{proxies[number // TABS_PER_ORIGIN].url}/", until="commit")
+        interrupted: set[str] = set()
+        context.on("requestfailed", lambda request: interrupted.add(f"{request.failure} {request.url}"))
+        urls = [f"{proxies[number // TABS_PER_ORIGIN].url}/" for number in range(TABS)]
+        for page, url in zip(context.pages, urls, strict=True):
+            load(page, url, until="commit")
+        for page, url in zip(context.pages, urls, strict=True):
+            show(page, url, interrupted)
         yield context.pages
+
+
+def show(page: Page, url: str, interrupted: set[str]) -> None:
+    """Waits for the heading; loads the page again if a change of the network interrupted its scripts."""
+    try:
+        expect(page.get_by_role("heading", level=1)).to_be_visible()
+    except AssertionError:
+        reasons = {each for each in interrupted if url in each}
+        assert any("ERR_NETWORK_CHANGED" in each for each in reasons), reasons
+        load(page, url)
+        expect(page.get_by_role("heading", level=1)).to_be_visible()
 
 
 def percent(server: Server, api: ApiConnection, changes_per_second: int) -> float:

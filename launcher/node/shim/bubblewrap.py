@@ -93,6 +93,9 @@ class BubblewrapIsolation(Isolation):
     def enter_namespaces(self, pid: int) -> None:
         enter_namespaces(pid)
 
+    def confine(self, config: Json) -> None:  # noqa: ARG002  # bwrap does the same for every container
+        linux.forbid_new_privileges()
+
 
 def first_process(directory: str) -> int | None:
     """The pid, outside, of the first process in the run's PID namespace; None before it exists."""

@@ -34,9 +34,10 @@ test-node: $(VENV)/.dev  ## After changes to the pods that the launcher creates:
 	  LAUNCHER_POD_NETWORK=isolated $(BIN)/python -m pytest -n 2 -m "not cluster" $(foreach name,$(WITH_ISOLATED_PODS),tests/local/test_$(name).py); \
 	fi
 
-test-engine: $(VENV)/.dev  ## After changes to the container runtimes: tests with Docker and Podman. Needs root, installs Debian packages. KILLS=100 ENGINE_KILLS=20 kills launcher and engines more often.
+test-engine: $(VENV)/.dev  ## After changes to the container runtimes: tests with Docker, Podman and bubblewrap. Needs root, installs Debian packages. KILLS=100 ENGINE_KILLS=20 kills launcher and engines more often.
 	@if $(BIN)/python -m tests.engine.prepare; then \
-	  $(BIN)/python -m pytest -n 2 --dist worksteal -m "engine and not slow and not cluster"; \
+	  $(BIN)/python -m pytest -n 2 --dist worksteal -m "engine and not slow and not cluster" && \
+	  $(BIN)/python -m pytest -n 2 -k bwrap tests/node; \
 	fi
 
 test-slow: export HYPOTHESIS_PROFILE := full

@@ -15,6 +15,7 @@ _PACKAGES = {
     "dockerd": "docker.io",
     "podman": "podman",
     "runc": "runc",
+    "bwrap": "bubblewrap",
     "busybox": "busybox-static",
     "docker-registry": "docker-registry",
 }

@@ -18,10 +18,6 @@ from tests.forked_process import ForkedProcess
 
 PROJECT = Path(__file__).parents[1]
 
-# With the default, the network of pods would depend on the machine and its user. Tests of pod networks set their own;
-# `make test-node` runs some of the others with isolated pods.
-os.environ.setdefault("LAUNCHER_POD_NETWORK", "shared")
-
 _launchers: list["LauncherProcess"] = []
 
 

@@ -36,6 +36,17 @@ def ended(framework: Any) -> str:
     return " and ".join(sorted(true & {"Succeeded", "Failed"}))
 
 
+def _pod_network(flags: Sequence[str]) -> Sequence[str]:
+    """
+    The flag for the network of pods, unless *flags* have one.
+
+    With the default of the launcher, it would depend on the machine and its user. `make test-node` sets the variable.
+    """
+    if any(flag.startswith("--pod-network") for flag in flags):
+        return ()
+    return ("--pod-network", os.environ.get("LAUNCHER_POD_NETWORK", "shared"))
+
+
 class Server(LauncherProcess):
     """A launcher in local mode with its own data directory. Its process is forked unless it runs under a command."""
 
@@ -43,7 +54,8 @@ class Server(LauncherProcess):
         self, directory: Path, *flags: str, module: str = "launcher", under: Sequence[str] = ()
     ) -> None:
         self.data = directory / "data"
-        super().__init__(directory / "errors", "--data", str(self.data), *flags, module=module, under=under)
+        own = ("--data", str(self.data), *_pod_network(flags))
+        super().__init__(directory / "errors", *own, *flags, module=module, under=under)
 
     def _new_process(self, *arguments: str) -> subprocess.Popen[str] | ForkedProcess:
         if self._under:

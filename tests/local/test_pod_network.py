@@ -328,12 +328,9 @@ def test_isolated_pods_stay_so_when_the_next_launcher_shares_the_network(
     assert status["podIP"] == status["hostIP"]
 
 
-def test_pods_are_isolated_by_default_or_an_event_has_the_reason(
-    serve: Serve, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_auto_isolates_pods_or_an_event_has_the_reason(serve: Serve) -> None:
     require_isolation()
-    monkeypatch.delenv("LAUNCHER_POD_NETWORK")
-    server = serve()
+    server = serve("--pod-network", "auto")
     server.post(FRAMEWORKS, a_framework(a_role(tasks=1, pod=a_pod(server, "true"))))
 
     assert ended(server.completed("mnist")) == "Succeeded"

@@ -302,11 +302,11 @@ def test_pods_are_isolated_where_they_can_be_unless_a_setting_differs(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     assert settings_from({}, {}).pod_network is PodNetworkMode.AUTO
+    monkeypatch.delenv("LAUNCHER_POD_NETWORK", raising=False)
+    assert for_run(tmp_path, [], [], []).pod_network is PodNetworkMode.AUTO
     monkeypatch.setenv("LAUNCHER_POD_NETWORK", "shared")
     assert for_run(tmp_path, [], [], []).pod_network is PodNetworkMode.SHARED
     assert for_run(tmp_path, [], [], [], pod_network="auto").pod_network is PodNetworkMode.AUTO
-    monkeypatch.delenv("LAUNCHER_POD_NETWORK")
-    assert for_run(tmp_path, [], [], []).pod_network is PodNetworkMode.AUTO
     assert settings_from({}, {"LAUNCHER_POD_NETWORK": "isolated"}).pod_network is PodNetworkMode.ISOLATED
     assert for_run(tmp_path, [], [], [], pod_network="isolated").pod_network is PodNetworkMode.ISOLATED
     with pytest.raises(InvalidSetting, match="pod-network: '' is not known; use auto, isolated, shared"):

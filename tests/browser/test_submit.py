@@ -1,6 +1,7 @@
 """Submission in a browser: validation as the user types, the preview, and the creation."""
 
 import json
+import re
 
 import pytest
 from playwright.sync_api import Browser, expect
@@ -54,6 +55,27 @@ def test_a_job_is_previewed_and_submitted(dashboard: DashboardTab, server: Serve
     dashboard.button("Submit").click()
     dashboard.heading("mnist")
     assert server.get("/apis/kubeflow.org/v1/namespaces/default/tfjobs/mnist")["metadata"]["name"] == "mnist"
+
+
+def test_a_late_permission_does_not_enable_the_submission_of_a_changed_text(
+    dashboard: DashboardTab,
+) -> None:
+    page = dashboard.page
+    with dashboard.held(re.compile("selfsubjectaccessreviews")) as permission:
+        fill(dashboard, TFJOB)
+        expect(page.get_by_text("1 object, valid")).to_be_visible()
+        permission.wait()
+        with dashboard.held(re.compile("/previews")) as preview:
+            editor = page.get_by_role("textbox", name="Manifest")
+            editor.fill(TFJOB.replace("replicas: 2", "replicas: two"))
+            preview.wait()
+            with page.expect_response(re.compile("selfsubjectaccessreviews")):
+                permission.release()
+            expect(dashboard.button("Submit")).to_be_disabled()
+            preview.release()
+
+    expect(page.get_by_role("status").filter(has_text="1 error")).to_be_visible()
+    expect(dashboard.button("Submit")).to_be_disabled()
 
 
 def test_the_example_has_neither_errors_nor_warnings(dashboard: DashboardTab) -> None:

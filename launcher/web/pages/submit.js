@@ -101,6 +101,7 @@ class SubmitPage {
   typed(delay = TYPING_MS) {
     sessionStorage.setItem(DRAFT, this.text.value.length <= MAX_BYTES ? this.text.value : "");
     this.submit.disabled = true;
+    this.request?.abort();
     this.drawNumbers();
     clearTimeout(this.timer);
     this.timer = setTimeout(() => this.preview(), delay);
@@ -162,6 +163,7 @@ class SubmitPage {
 
   show(documents) {
     this.documents = documents;
+    this.submit.disabled = true;
     const errors = documents.reduce((sum, each) => sum + each.errors.length, 0);
     const isEmpty = !documents.length;
     setText(this.summary, isEmpty ? "" : errors ? counted(errors, "error") : `${counted(documents.length, "object")}, valid`);
@@ -174,11 +176,13 @@ class SubmitPage {
   /** Enables the submission if everything is valid and the user is allowed to create it. */
   async permit(documents, errors) {
     if (!documents.length || errors) return;
+    const { signal } = this.request;
     const answers = await Promise.all(documents.map((each) => {
       const [, , group, , , namespace, resource] = each.path.split("/");
       return allowed("create", resource, namespace, group);
     }));
-    if (documents !== this.documents) return;
+    // The text has changed since.
+    if (signal.aborted) return;
     this.submit.disabled = !answers.every(Boolean);
     if (this.submit.disabled) this.fail("You are not allowed to create this in the namespace.");
   }

@@ -2,22 +2,20 @@
 
 import asyncio
 from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from launcher.core.pods.exec_session import ExecSession, OutputStream, PodAttachOptions
+from launcher.core.pods.exec_session import ExecSession, PodAttachOptions
 from launcher.node.container_runtime import RuntimeService
 from tests.eventually import eventually
+from tests.node.attached import INPUT, TERMINAL, attached, read_until
 from tests.node.contract import ONE, REAL_RUNTIMES, ContractRuntimes, a_config, log_path, log_text
 
 LIMIT = 60.0
 pytestmark = pytest.mark.timeout(2 * LIMIT)
-INPUT = PodAttachOptions(stdin=True)
 INPUT_ONCE = PodAttachOptions(stdin=True, stdin_once=True)
-TERMINAL = PodAttachOptions(stdin=True, stderr=False, tty=True)
 #: Repeats its input, and reports the end of it.
 REPEAT = "echo ready; while read line; do echo got $line; echo bad $line >&2; done; echo ended"
 
@@ -43,25 +41,6 @@ async def start(runtime: RuntimeService, tmp_path: Path, script: str, **config: 
     await eventually(is_ready, "the container is ready")
 
 
-@asynccontextmanager
-async def attached(runtime: RuntimeService, options: PodAttachOptions) -> AsyncIterator[ExecSession]:
-    async with asyncio.timeout(LIMIT):
-        session = await runtime.attach(ONE, options)
-        try:
-            yield session
-        finally:
-            await session.close()
-
-
-async def read_until(session: ExecSession, end: bytes, stream: OutputStream = "stdout") -> bytes:
-    output = b""
-    while end not in output:
-        part = await session.read(stream)
-        assert part, output
-        output += part
-    return output
-
-
 async def exit_code(runtime: RuntimeService) -> int:
     def probe() -> int | None:
         ended = runtime.list_containers()[ONE].ended
@@ -78,7 +57,7 @@ async def test_each_client_after_the_other_sends_input_and_receives_output(
     await start(runtime, tmp_path, REPEAT, stdin=True)
 
     for word in (b"one", b"two"):
-        async with attached(runtime, INPUT) as session:
+        async with attached(runtime, ONE, INPUT) as session:
             await session.write(word + b"\n")
             assert b"ready" not in await read_until(session, b"got " + word)
             await read_until(session, b"bad " + word, "stderr")
@@ -93,7 +72,7 @@ async def test_the_input_of_a_container_with_stdin_once_ends_with_its_first_clie
 ) -> None:
     await start(runtime, tmp_path, REPEAT, stdin=True, stdin_once=True)
 
-    async with attached(runtime, INPUT_ONCE) as session:
+    async with attached(runtime, ONE, INPUT_ONCE) as session:
         await session.write(b"last\n")
         await session.close_stdin()
         await read_until(session, b"ended")
@@ -108,7 +87,7 @@ async def test_all_clients_receive_the_output_that_follows_from_the_input_of_one
 ) -> None:
     await start(runtime, tmp_path, REPEAT, stdin=True)
 
-    async with attached(runtime, INPUT) as first, attached(runtime, INPUT) as second:
+    async with attached(runtime, ONE, INPUT) as first, attached(runtime, ONE, INPUT) as second:
         await first.write(b"one\n")
         await asyncio.gather(read_until(first, b"got one"), read_until(second, b"got one"))
         await second.write(b"two\n")
@@ -124,7 +103,7 @@ async def test_a_container_with_a_terminal_has_the_size_of_its_client(
     )
     await start(runtime, tmp_path, script, stdin=True, tty=True)
 
-    async with attached(runtime, TERMINAL) as session:
+    async with attached(runtime, ONE, TERMINAL) as session:
         session.resize(77, 33)
         await read_until(session, b"33 77\r\n")
         await session.write(b"6\n")
@@ -139,7 +118,7 @@ async def test_the_interrupt_key_of_a_terminal_sends_sigint(runtime: RuntimeServ
     script = "trap 'echo interrupted; exit 7' INT; echo ready; while :; do sleep 0.05; done"
     await start(runtime, tmp_path, script, stdin=True, tty=True)
 
-    async with attached(runtime, TERMINAL) as session:
+    async with attached(runtime, ONE, TERMINAL) as session:
         await session.write(b"\x03")
         await read_until(session, b"interrupted")
 
@@ -151,7 +130,7 @@ async def test_the_prompt_of_a_shell_reaches_the_client_before_the_end_of_its_li
 ) -> None:
     await start(runtime, tmp_path, "echo ready; read go; PS1='prompt> ' exec sh -i", stdin=True, tty=True)
 
-    async with attached(runtime, TERMINAL) as session:
+    async with attached(runtime, ONE, TERMINAL) as session:
         await session.write(b"go\n")
         await read_until(session, b"prompt> ")
         await session.write(b"echo $((40+2)); exit 3\n")
@@ -183,7 +162,7 @@ async def test_output_is_received_from_a_container_without_stdin(
     script = "trap 'echo out; echo bad >&2; exit' TERM; echo ready; while :; do sleep 0.05; done"
     await start(runtime, tmp_path, script)
 
-    async with attached(runtime, PodAttachOptions()) as session:
+    async with attached(runtime, ONE, PodAttachOptions()) as session:
         await runtime.signal(ONE, 15)
         assert await read_until(session, b"out") == b"out\n"
         # The shell may also report that the signal has ended sleep.
@@ -204,7 +183,7 @@ async def test_input_that_a_container_does_not_read_is_not_accepted(
             await asyncio.wait_for(session.write(chunk), 3)
             accepted += len(chunk)
 
-    async with attached(runtime, INPUT) as session:
+    async with attached(runtime, ONE, INPUT) as session:
         with pytest.raises(TimeoutError):
             await send(session)
 
@@ -217,12 +196,12 @@ async def test_a_container_keeps_its_input_and_its_terminal_while_the_launcher_i
     script = "echo ready; read line; echo got $line; read line; exit $line"
     async with runtimes.open(stop=False) as runtime:
         await start(runtime, tmp_path, script, stdin=True, tty=True)
-        async with attached(runtime, TERMINAL) as session:
+        async with attached(runtime, ONE, TERMINAL) as session:
             await session.write(b"one\n")
             await read_until(session, b"got one\r\n")
 
     async with runtimes.open() as runtime:
-        async with attached(runtime, TERMINAL) as session:
+        async with attached(runtime, ONE, TERMINAL) as session:
             await session.write(b"5\n")
             assert await session.wait() == 0
         assert await exit_code(runtime) == 5

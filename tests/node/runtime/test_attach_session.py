@@ -4,21 +4,20 @@ import asyncio
 import os
 import signal
 from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from launcher.core.errors import Unavailable
-from launcher.core.pods.exec_session import OutputStream, PodAttachOptions
+from launcher.core.pods.exec_session import ExecSession, PodAttachOptions
 from launcher.node.container_runtime import RunId, StartFailed
-from launcher.node.runtime.attach_session import LogAttachSession, RelayConnection
+from launcher.node.runtime.attach_session import RelayConnection
 from launcher.node.runtime.process_runtime import ProcessRuntime
 from tests.eventually import eventually
+from tests.node.attached import INPUT, TERMINAL, attached, read_until
 from tests.node.runtimes import (
     ISOLATION_MODES,
-    LIMIT,
     a_config,
     a_runtime,
     kill_shim,
@@ -33,8 +32,6 @@ from tests.node.runtimes import (
 )
 
 RUN = RunId("pod.main.0")
-INPUT = PodAttachOptions(stdin=True)
-TERMINAL = PodAttachOptions(stdin=True, stderr=False, tty=True)
 REPEAT = "while read line; do echo got $line; done; echo ended"
 
 
@@ -51,30 +48,9 @@ async def runtime(isolation: str, tmp_path: Path) -> AsyncIterator[ProcessRuntim
         yield opened
 
 
-@asynccontextmanager
-async def attached(
-    runtime: ProcessRuntime, options: PodAttachOptions = INPUT
-) -> AsyncIterator[LogAttachSession]:
-    async with asyncio.timeout(LIMIT):
-        session = await runtime.attach(RUN, options)
-        try:
-            yield session
-        finally:
-            await session.close()
-
-
-async def read_until(session: LogAttachSession, end: bytes, stream: OutputStream = "stdout") -> bytes:
-    output = b""
-    while end not in output:
-        part = await session.read(stream)
-        assert part, output
-        output += part
-    return output
-
-
 async def repeat(runtime: ProcessRuntime, word: bytes, options: PodAttachOptions = INPUT) -> None:
     """Attaches to a container that repeats its input."""
-    async with attached(runtime, options) as session:
+    async with attached(runtime, RUN, options) as session:
         await session.write(word + b"\n")
         await read_until(session, b"got " + word)
 
@@ -88,7 +64,7 @@ async def test_a_container_keeps_its_input_when_the_shim_is_killed(
 
     await kill_shim(runtime)
     await repeat(runtime, b"two", options)
-    async with attached(runtime, options) as session:
+    async with attached(runtime, RUN, options) as session:
         await runtime.signal(RUN, signal.SIGKILL)
         assert await session.wait() == 0
 
@@ -170,8 +146,8 @@ async def test_the_input_ends_with_the_first_client_although_another_one_is_atta
     once = PodAttachOptions(stdin=True, stdin_once=True)
     await runtime.start_container(shell(tmp_path, REPEAT, stdin=True, stdin_once=True))
 
-    async with attached(runtime, PodAttachOptions()), attached(runtime, once) as other:
-        async with attached(runtime, once) as session:
+    async with attached(runtime, RUN, PodAttachOptions()), attached(runtime, RUN, once) as other:
+        async with attached(runtime, RUN, once) as session:
             await session.write(b"last\n")
         assert await read_until(other, b"ended") == b"got last\nended\n"
         await other.write(b"dropped\n")
@@ -183,7 +159,7 @@ async def test_a_client_without_input_does_not_end_that_of_the_container(
 ) -> None:
     await runtime.start_container(shell(tmp_path, REPEAT, stdin=True, stdin_once=True))
 
-    async with attached(runtime, PodAttachOptions(stdin_once=True)):
+    async with attached(runtime, RUN, PodAttachOptions(stdin_once=True)):
         pass
 
     await repeat(runtime, b"word", PodAttachOptions(stdin=True, stdin_once=True))
@@ -195,7 +171,7 @@ async def test_a_client_that_does_not_read_delays_neither_the_container_nor_othe
     script = "read go; seq 1 300000; echo last"
     await runtime.start_container(shell(tmp_path, script, stdin=True))
 
-    async with attached(runtime), attached(runtime) as reader:
+    async with attached(runtime, RUN), attached(runtime, RUN) as reader:
         await reader.write(b"go\n")
         await read_until(reader, b"last")
 
@@ -206,13 +182,13 @@ async def test_input_that_is_not_read_needs_no_memory(runtime: ProcessRuntime, t
     await runtime.start_container(a_config(tmp_path, "sleep", "600", stdin=True))
     accepted, chunk = 0, b"x" * 2**20
 
-    async def send(session: LogAttachSession) -> None:
+    async def send(session: ExecSession) -> None:
         nonlocal accepted
         while True:
             await session.write(chunk)
             accepted += len(chunk)
 
-    async with attached(runtime) as one, attached(runtime) as two, attached(runtime) as three:
+    async with attached(runtime, RUN) as one, attached(runtime, RUN) as two, attached(runtime, RUN) as three:
         with pytest.raises(TimeoutError):
             async with asyncio.timeout(1):
                 await asyncio.gather(send(one), send(two), send(three))

@@ -5,6 +5,8 @@ from collections.abc import Callable
 from contextlib import suppress
 from pathlib import Path
 
+import pytest
+
 from tests.builders import Json
 from tests.cluster.ports import Port, free_node_port
 from tests.eventually import until
@@ -20,6 +22,8 @@ from tests.local.test_services import (
     wait_for_answers,
 )
 from tests.pod_networks import bridge_of, left_behind
+
+pytestmark = pytest.mark.node
 
 __all__ = ["isolated", "isolated_by_root", "isolated_by_user", "ports"]  # fixtures
 

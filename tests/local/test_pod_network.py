@@ -35,6 +35,8 @@ from tests.pod_networks import (
     require_rootless_isolation,
 )
 
+pytestmark = pytest.mark.node
+
 #: Binds the port that every replica of a TFJob binds, and calls the same port of all replicas by their names.
 REPLICA = """
 import json, os, socket, threading, time

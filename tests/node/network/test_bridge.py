@@ -1,7 +1,11 @@
 import subprocess
 import sys
 
+import pytest
+
 from tests.pod_networks import require_isolation
+
+pytestmark = pytest.mark.node
 
 #: Runs in a network of its own, whose only way to the outside has a small MTU.
 _ATTACH = """

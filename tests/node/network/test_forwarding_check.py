@@ -5,6 +5,8 @@ import pytest
 
 from tests.pod_networks import require_isolation
 
+pytestmark = pytest.mark.node
+
 #: Runs in a network of its own: the rules of this machine do not matter, and are not changed.
 _CHECK = """
 import sys

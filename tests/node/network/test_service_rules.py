@@ -22,6 +22,8 @@ from launcher.node.network.service_forwarding import ServiceForwarding
 from launcher.node.network.subnet import cluster_ips
 from tests.pod_networks import require_isolation
 
+pytestmark = pytest.mark.node
+
 SUBNET = IPv4Network("10.200.0.0/20")
 CLUSTER_IP = str(cluster_ips(SUBNET)[5])
 WEB, WEB_UDP = ListenAddress(TCP, CLUSTER_IP, 80), ListenAddress(UDP, CLUSTER_IP, 80)

@@ -19,9 +19,9 @@ run: $(VENV)/.runtime  ## Serve on 127.0.0.1:8080 until Ctrl-C.
 test: check  ## Before every commit: static checks, unit tests, local mode. Python only, five minutes.
 	$(BIN)/python -m pytest -n auto --dist worksteal -m "not cluster and not node and not engine and not browser and not ml and not slow"
 
-test-cluster: $(VENV)/.dev  ## After changes to Kubernetes mode, the API or deploy/: tests on a real control plane, with kubectl and Helm. Builds them once, with Go. K8S=1.34.4 selects a version.
+test-cluster: $(VENV)/.dev  ## After changes to Kubernetes mode, the API or deploy/: tests on a real control plane, with kubectl and Helm. Builds them once, with Go. K8S=1.34.4 selects a version, TESTS=tests/store some tests.
 	$(BIN)/python -m tests.cluster.build control-plane chart
-	$(BIN)/python -m pytest -n 2 --dist worksteal -m "cluster and not browser"
+	$(BIN)/python -m pytest -n 2 --dist worksteal -m "cluster and not browser" $(TESTS)
 
 # Tests of what users bring, run with shared networks by `make test`.
 WITH_ISOLATED_PODS := seeds migration tfjob examples discovery get_ips barrier gang restart

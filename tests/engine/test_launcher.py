@@ -191,7 +191,9 @@ def test_containers_of_a_killed_run_are_removed_by_the_next_launcher(
         file.write_text(json.dumps(framework(name, "exec sleep 600", 1, tmp_path)))
         runs.append(
             subprocess.Popen(
-                launcher("run", str(file), "--runtime=docker"), cwd=PROJECT, stdout=subprocess.DEVNULL
+                launcher("run", str(file), "--runtime=docker", "--pod-network=shared"),
+                cwd=PROJECT,
+                stdout=subprocess.DEVNULL,
             )
         )
         until(lambda: len(engine.containers()) == len(runs) or None, "it has its container")

@@ -16,7 +16,7 @@ DEFERRED = {
     # kubernetes_asyncio, to read a kubeconfig.
     "wiring/kubernetes.py": {"launcher.store.kubernetes.kubeconfig"},
     # aiodocker, for --runtime docker.
-    "wiring/local.py": {
+    "wiring/container_runtime.py": {
         "launcher.node.runtime.docker_engine",
         "launcher.node.runtime.docker_images",
         "launcher.node.runtime.docker_owner",
@@ -63,4 +63,4 @@ def test_annotations_do_not_need_imports_of_their_own() -> None:
     }
 
     # The latter passes on an object of a module that takes long to import, only with the runtime docker.
-    assert users == {"core/validation/schema.py", "wiring/local.py"}
+    assert users == {"core/validation/schema.py", "wiring/container_runtime.py"}

@@ -10,7 +10,6 @@ from collections.abc import AsyncGenerator, Callable, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 from aiohttp import web
 
@@ -38,15 +37,13 @@ from launcher.node.agent.image_manager import ImageManager
 from launcher.node.agent.pod_ports import PodPorts
 from launcher.node.agent.termination_messages import TerminationMessages
 from launcher.node.agent.usage_monitor import UsageMonitor
-from launcher.node.container_runtime import ImageService, RuntimeService
+from launcher.node.container_runtime import RuntimeService
 from launcher.node.gang_hook import LocalGangHook
 from launcher.node.garbage_collector.garbage_collector import GarbageCollector
 from launcher.node.logs.container_logs import ContainerLogs
-from launcher.node.logs.log_budget import LogBudget, LogBudgets
-from launcher.node.network.namespaces import NAMESPACES_DIRECTORY
+from launcher.node.logs.log_budget import LogBudget
 from launcher.node.network.pod_network import PodNetwork
 from launcher.node.node_spec import NodeRegistration, gpu_indexes
-from launcher.node.runtime.process_runtime import ProcessRuntime, ShimOptions
 from launcher.node.scheduler import Scheduler
 from launcher.node.services.endpoint_slices import endpoint_slices, endpoints_object
 from launcher.node.services.service_proxy import ServiceProxy
@@ -56,7 +53,7 @@ from launcher.node.volumes.volume_manager import VolumeManager
 from launcher.rendezvous.container_programs import IMAGE_COMMANDS
 from launcher.rendezvous.discovery_hook import LauncherEndpoint
 from launcher.rendezvous.tokens import key_from_file
-from launcher.settings.local import DOCKER, Settings, exposure_error
+from launcher.settings.local import Settings, exposure_error
 from launcher.settings.values import InvalidSetting
 from launcher.store.embedded.sqlite_store import SqliteStore
 from launcher.store.event_recorder import EventRecorder
@@ -66,6 +63,7 @@ from launcher.store.object_errors import object_errors
 from launcher.store.service_store import ServiceStore
 from launcher.tls.server_context import CertificateFiles
 from launcher.web.dashboard import Dashboard
+from launcher.wiring.container_runtime import ConfiguredRuntime, container_engine, container_runtime
 from launcher.wiring.data_directory import prepare
 from launcher.wiring.lifecycle import Runnable, reload_on_hangup, stop_event
 from launcher.wiring.listener import open_listener, url_of
@@ -81,9 +79,6 @@ from launcher.wiring.rendezvous import (
 from launcher.wiring.serving_certificate import certificate_files
 from launcher.wiring.steady_clock import SteadyClock
 
-if TYPE_CHECKING:
-    from launcher.node.runtime.docker_engine import DockerEngine
-
 log = logging.getLogger(__name__)
 
 #: Durations are measured by this clock, so that they do not depend on changes of the system time.
@@ -91,14 +86,6 @@ _CLOCK = SteadyClock()
 
 #: Time over which watches and log streams are closed when the launcher stops.
 _DRAIN_SECONDS = 2.0
-
-
-@dataclass(frozen=True, slots=True)
-class _ContainerRuntime:
-    """The container runtime, and its images; None if containers use this machine's files."""
-
-    containers: RuntimeService
-    images: ImageService | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -144,11 +131,11 @@ async def local_launcher(
         stack.callback(sock.close)
         store = await SqliteStore.open(settings.data / "store.db", clock=_CLOCK, new_uid=_new_uid)
         stack.push_async_callback(store.close)
-        engine = await stack.enter_async_context(_container_engine(settings))
+        engine = await stack.enter_async_context(container_engine(settings))
         # Before the runtime: it is removed after the last container has ended.
         engine_reason = engine.why_not_isolated() if engine is not None else ""
         network = await stack.enter_async_context(pod_network(settings, engine_reason, remove_pods=stop_shim))
-        runtime = await stack.enter_async_context(_container_runtime(settings, engine, stop=stop_shim))
+        runtime = await stack.enter_async_context(container_runtime(settings, engine, _CLOCK, stop=stop_shim))
         # After the shim has started: containers inherit the limits that it had.
         raise_open_file_limit()
         group = await stack.enter_async_context(asyncio.TaskGroup())
@@ -180,50 +167,6 @@ async def local_launcher(
         yield Running(
             url_of(settings, sock), settings.token, runtime.containers, guard, certificate, failures
         )
-
-
-@asynccontextmanager
-async def _container_engine(settings: Settings) -> AsyncGenerator["DockerEngine | None"]:
-    """The engine of the runtime docker; None for another runtime. Raises NoEngine."""
-    if settings.runtime != DOCKER:
-        yield None
-        return
-    # Imported here, because it takes long.
-    from launcher.node.runtime.docker_engine import find_engine
-    from launcher.node.runtime.docker_owner import remove_abandoned
-
-    engine = await find_engine(settings.engine.url, settings.engine.sockets)
-    try:
-        await remove_abandoned(engine)
-        yield engine
-    finally:
-        await engine.close()
-
-
-@asynccontextmanager
-async def _container_runtime(
-    settings: Settings, engine: "DockerEngine | None", *, stop: bool
-) -> AsyncGenerator[_ContainerRuntime]:
-    """The configured runtime; *stop*: its containers end with it. Raises Unavailable."""
-    hidden = (settings.data, *settings.credentials, NAMESPACES_DIRECTORY)
-    options = _shim_options(settings.log_budgets, ends_with_launcher=stop)
-    if engine is not None:
-        from launcher.node.runtime.docker_images import DockerImages
-        from launcher.node.runtime.docker_runtime import DockerRuntime
-
-        docker = await DockerRuntime.open(settings.data, engine, clock=_CLOCK, options=options, hidden=hidden)
-        try:
-            yield _ContainerRuntime(docker, DockerImages(engine))
-        finally:
-            await docker.close(stop_containers=stop)
-        return
-    processes = await ProcessRuntime.open(
-        settings.data, images=settings.images, clock=_CLOCK, hidden=hidden, options=options
-    )
-    try:
-        yield _ContainerRuntime(processes)
-    finally:
-        await processes.close(stop_shim=stop)
 
 
 async def serve(settings: Settings, sock: socket.socket, read: Callable[[], Settings]) -> int:
@@ -272,7 +215,7 @@ class _Components:
         endpoint: LauncherEndpoint,
         store: SqliteStore,
         services: ServiceStore,
-        runtime: _ContainerRuntime,
+        runtime: ConfiguredRuntime,
         network: PodNetwork,
         rules: PlannerOptions,
     ) -> None:
@@ -356,7 +299,7 @@ def _agent_dependencies(
     settings: Settings,
     store: SqliteStore,
     informers: SharedInformers,
-    runtime: _ContainerRuntime,
+    runtime: ConfiguredRuntime,
     network: PodNetwork,
     logs: ContainerLogs,
     events: EventRecorder,
@@ -453,15 +396,6 @@ class _Server:
             components.rendezvous.sessions.close()
             limits.drain(_DRAIN_SECONDS)
             await asyncio.gather(*(runner.cleanup() for runner, _, _ in sites))
-
-
-def _shim_options(budgets: LogBudgets, *, ends_with_launcher: bool) -> ShimOptions:
-    return ShimOptions(
-        log_budget=budgets.total,
-        log_budget_framework=budgets.framework,
-        log_reserve=budgets.reserve,
-        ends_with_launcher=ends_with_launcher,
-    )
 
 
 def _log_gauges(budget: LogBudget) -> Sequence[CallbackGauge]:

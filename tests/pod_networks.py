@@ -50,6 +50,17 @@ def require_isolation() -> None:
     _require(why_not_isolated())
 
 
+def run_in_own_network(program: str, *arguments: str) -> subprocess.CompletedProcess[str]:
+    """Runs a Python program in a network and a directory of namespaces of its own, so that this machine's stay."""
+    inside = f'mkdir -p {NAMESPACES_DIRECTORY} && mount -t tmpfs none {NAMESPACES_DIRECTORY} && exec "$@"'
+    return subprocess.run(
+        ["unshare", "--net", "--mount", "sh", "-c", inside, "sh", sys.executable, "-c", program, *arguments],
+        capture_output=True,
+        text=True,
+        timeout=60,
+    )
+
+
 def require_rootless_isolation() -> None:
     """Skips the test where a normal user cannot create namespaces; there, ``make test-node`` fails."""
     _require(why_not_rootless())

@@ -77,23 +77,17 @@ class Bridge:
         """Lets pods reach what the machine reaches. Returns why that is not possible, or an empty string."""
         try:
             nat.add_rules(self._table, self.name, subnet)
-            _enable_forwarding()
         except nftables.NftablesError as error:
             return f"{error}; build or load nf_tables and nft_masq"
-        except OSError as error:
-            return f"packets cannot be forwarded: {_FORWARDING}: {error.strerror}"
-        return ""
+        return _enable_forwarding()
 
     def open_services(self, subnet: IPv4Network) -> str:
         """Lets the kernel forward the ports of Services. Returns why that is not possible, or an empty string."""
         try:
             service_rules.open_table(self._service_table, self.name, subnet, cluster_ips(subnet))
-            _enable_forwarding()
         except nftables.NftablesError as error:
             return str(error)
-        except OSError as error:
-            return f"packets cannot be forwarded: {_FORWARDING}: {error.strerror}"
-        return ""
+        return _enable_forwarding()
 
     def service_ports(self) -> Sequence[ListenAddress]:
         """The ports that the kernel forwards, also those of an earlier launcher. Raises OSError."""
@@ -201,9 +195,14 @@ def machine_networks() -> list[IPv4Network]:
     return [IPv4Network(text, strict=False) for text in (*routes, *addresses)]
 
 
-def _enable_forwarding() -> None:
-    if _FORWARDING.read_text().strip() != "1":
-        _FORWARDING.write_text("1\n")
+def _enable_forwarding() -> str:
+    """Lets the machine forward packets. Returns why that is not possible, or an empty string."""
+    try:
+        if _FORWARDING.read_text().strip() != "1":
+            _FORWARDING.write_text("1\n")
+    except OSError as error:
+        return f"packets cannot be forwarded: {_FORWARDING}: {error.strerror}"
+    return ""
 
 
 def _index_of(interface: str) -> int:

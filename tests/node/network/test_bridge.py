@@ -1,9 +1,6 @@
-import subprocess
-import sys
-
 import pytest
 
-from tests.pod_networks import require_isolation
+from tests.pod_networks import require_isolation, run_in_own_network
 
 pytestmark = pytest.mark.node
 
@@ -36,18 +33,12 @@ bridge.remove()
 with IPRoute() as ip:
     print([name for link in ip.get_links() if (name := link.get_attr("IFLA_IFNAME")).startswith("fl")])
 """
-_INSIDE = 'mkdir -p /run/framework-launcher && mount -t tmpfs none /run/framework-launcher && exec "$@"'
 
 
 def test_attached_pods_have_an_address_a_route_and_the_mtu_of_the_way_outside() -> None:
     require_isolation()
 
-    result = subprocess.run(
-        ["unshare", "--net", "--mount", "sh", "-c", _INSIDE, "sh", sys.executable, "-c", _ATTACH],
-        capture_output=True,
-        text=True,
-        timeout=60,
-    )
+    result = run_in_own_network(_ATTACH)
 
     assert result.returncode == 0, result.stderr
     first, second, left = result.stdout.splitlines()

@@ -1,9 +1,6 @@
-import subprocess
-import sys
-
 import pytest
 
-from tests.pod_networks import require_isolation
+from tests.pod_networks import require_isolation, run_in_own_network
 
 pytestmark = pytest.mark.node
 
@@ -32,7 +29,6 @@ with IPRoute() as ip:
 assert not [name for name in left if name.startswith("fl")], left
 assert not list(NAMESPACES_DIRECTORY.iterdir())
 """
-_INSIDE = 'mkdir -p /run/framework-launcher && mount -t tmpfs none /run/framework-launcher && exec "$@"'
 
 
 @pytest.mark.parametrize(
@@ -42,12 +38,7 @@ _INSIDE = 'mkdir -p /run/framework-launcher && mount -t tmpfs none /run/framewor
 def test_packets_that_a_firewall_drops_are_noticed(policy: int, reason: str) -> None:
     require_isolation()
 
-    result = subprocess.run(
-        ["unshare", "--net", "--mount", "sh", "-c", _INSIDE, "sh", sys.executable, "-c", _CHECK, str(policy)],
-        capture_output=True,
-        text=True,
-        timeout=60,
-    )
+    result = run_in_own_network(_CHECK, str(policy))
 
     assert result.returncode == 0, result.stderr
     assert bool(result.stdout) is bool(reason)
